@@ -1,0 +1,1 @@
+"""The broker: one process, one poll loop around a pure core."""

@@ -1,0 +1,63 @@
+"""Functions and contexts, kept by digest while a connected client or a live job needs them."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from grn_zmq.records import Blob
+
+# Without a live job that needs it, a blob is kept only to spare its client sending it again.
+MOST_UNUSED: Final = 256
+
+
+@dataclass(slots=True)
+class _Kept:
+    blob: Blob
+    sessions: set[str] = field(default_factory=set)
+    jobs: int = 0
+
+
+@dataclass(slots=True)
+class Blobs:
+    _kept: dict[str, _Kept] = field(default_factory=dict)
+
+    def put(self, blob: Blob, session: str) -> None:
+        self._kept.setdefault(blob.digest, _Kept(blob)).sessions.add(session)
+
+    def get(self, digest: str) -> Blob | None:
+        kept = self._kept.get(digest)
+        return kept.blob if kept else None
+
+    def hold(self, digest: str) -> None:
+        """A live job needs this blob."""
+        self._kept[digest].jobs += 1
+
+    def let_go(self, digest: str) -> None:
+        """A job that needed this blob has ended."""
+        kept = self._kept.pop(digest)
+        self._kept[digest] = kept  # the last used stand last
+        kept.jobs -= 1
+        self._drop_unneeded(digest)
+        self._bound()
+
+    def _bound(self) -> None:
+        """Let go of what was not used for longest; its client sends it again if asked."""
+        unused = [digest for digest, kept in self._kept.items() if not kept.jobs]
+        for digest in unused[: max(0, len(unused) - MOST_UNUSED)]:
+            del self._kept[digest]
+
+    def forget(self, session: str) -> None:
+        """This client is gone; what only it needed goes too."""
+        for digest in [d for d, kept in self._kept.items() if session in kept.sessions]:
+            self._kept[digest].sessions.discard(session)
+            self._drop_unneeded(digest)
+
+    def _drop_unneeded(self, digest: str) -> None:
+        kept = self._kept[digest]
+        if not kept.sessions and not kept.jobs:
+            del self._kept[digest]
+
+    def __contains__(self, digest: str) -> bool:
+        return digest in self._kept
+
+    def __len__(self) -> int:
+        return len(self._kept)

@@ -1,0 +1,185 @@
+"""The lives of jobs: accepted once, ended once, and everybody who waits is told."""
+
+from dataclasses import replace
+from typing import Final
+
+from grn_zmq import wire
+from grn_zmq.records import DeviceFacts, JobSpec, Outcome, Result
+
+from .blobs import Blobs
+from .effects import Effect, Note, Peer, Send
+from .jobs import LEASED, Job, Step
+from .peers import Session, Worker
+from .profiles import Profiles
+from .waiting import Waiting
+
+# Ended jobs that lists and `attach` still find; the oldest go first.
+KEEP_ENDED: Final = 10_000
+KEEP_RESULT_S: Final = 7 * 24 * 3600.0
+
+
+class Book:
+    """Jobs, queue, connected peers and profiles: the state all handlers share."""
+
+    def __init__(self, epoch: int, pid: int) -> None:
+        self.epoch = epoch
+        self.pid = pid
+        self.jobs: dict[str, Job] = {}
+        self.ended: dict[str, None] = {}
+        self.waiting = Waiting()
+        self.sessions: dict[str, Session] = {}
+        self.workers: dict[str, Worker] = {}
+        # Every device that ever had a worker, as it was then: workers come back.
+        self.devices: dict[str, DeviceFacts] = {}
+        self.profiles = Profiles()
+        self.blobs = Blobs()
+        self._numbers = 0
+
+    def welcome(self, peer: Peer) -> Send:
+        return Send(peer, wire.Welcome(wire.PROTOCOL, self.epoch, self.pid))
+
+    def accept(self, session: Session, spec: JobSpec, now: float) -> Job:
+        """Take a new job; it queues as soon as its blobs are here."""
+        self._numbers += 1
+        job = Job(spec, self._numbers, session.name, queued_at=now)
+        if not spec.detached:
+            job.watchers.add(session.name)
+        self.jobs[job.job_id] = job
+        job.missing = {digest for digest in job.digests if digest not in self.blobs}
+        for digest in set(job.digests) - job.missing:
+            self.blobs.hold(digest)
+        self._note_parent(job)
+        if not job.missing:
+            self.waiting.add(job)
+        return job
+
+    def _note_parent(self, job: Job) -> None:
+        """A job that submits is measured no longer, and keeps only what it uses."""
+        parent = self.jobs.get(job.spec.parent)
+        if parent is None or not parent.live:
+            return
+        if not job.spec.detached:
+            parent.waiting_children += 1
+            job.counted_by_parent = True
+        if parent.state in LEASED:
+            self.workers[parent.worker].ledger.shrink_to_use(parent.job_id)
+
+    def arrived(self, digest: str) -> list[Job]:
+        """A missing blob is here: queue the jobs that lacked nothing else, and name them."""
+        complete: list[Job] = []
+        for job in [job for job in self.jobs.values() if digest in job.missing]:
+            self.blobs.hold(digest)
+            job.missing.discard(digest)
+            if not job.missing:
+                self.waiting.add(job)
+                complete.append(job)
+        return complete
+
+    def requeue(self, job: Job) -> list[Effect]:
+        """The stand-in was measured: the job itself is next in its class."""
+        job.take(Step.REQUEUE)
+        job.runs_stand_in = False
+        job.worker = job.device = ""
+        job.started_at = None
+        self.waiting.add(job, first=True)
+        return [Note("stand-in measured", facts_of(job))]
+
+    def end(self, job: Job, step: Step, outcome: Outcome, now: float) -> list[Effect]:
+        """Record the one outcome of a job, and tell whoever waits for it."""
+        job.take(step)
+        job.ended_at = now
+        job.outcome = replace(outcome, outcome=job.state.value)
+        job.drop_payload()
+        self.ended[job.job_id] = None
+        for digest in set(job.digests) - job.missing:
+            self.blobs.let_go(digest)
+        job.missing.clear()
+        if job.counted_by_parent:
+            self.jobs[job.spec.parent].waiting_children -= 1
+            job.counted_by_parent = False
+        for name in job.watchers:
+            self.sessions[name].unreceived.add(job.job_id)
+        note = Note("ended", {**facts_of(job), "outcome": job.state.value})
+        return [note, *self.tell(job, wire.Ended((job.outcome,)))]
+
+    def tell(self, job: Job, message: wire.Message) -> list[Effect]:
+        """Send this to everyone who waits for the job."""
+        return [Send(self.sessions[name].peer, message) for name in sorted(job.watchers)]
+
+    def forget_old(self, now: float) -> None:
+        """Let go of ended jobs that nobody will ask for again."""
+        while self.ended:
+            job = self.jobs[next(iter(self.ended))]
+            old = now - (job.ended_at or now) > KEEP_RESULT_S
+            if (len(self.ended) <= KEEP_ENDED and not old) or job.waiting_children:
+                return
+            for session in self.sessions.values():
+                session.unreceived.discard(job.job_id)
+            del self.ended[job.job_id]
+            del self.jobs[job.job_id]
+
+
+def outcome_of(job: Job, result: Result, now: float) -> Outcome:
+    """What the client is told about a job that ran."""
+    started_at = now if job.started_at is None else job.started_at
+    return Outcome(
+        job_id=job.job_id,
+        outcome=result.outcome,
+        exit_status=result.exit_status,
+        signal=result.signal,
+        device=job.device,
+        peak_bytes=job.peak_bytes,
+        seen=result.seen,
+        wait_s=max(0.0, started_at - job.queued_at),
+        run_s=result.run_s,
+        error_type=result.error_type,
+        error_text=result.error_text,
+        need_bytes=0,
+        largest_bytes=0,
+        payload=result.payload,
+    )
+
+
+def outcome_without_result(
+    job: Job, now: float, error_type: str = "", error_text: str = ""
+) -> Outcome:
+    """What the client is told about a job of which no result came."""
+    started_at = now if job.started_at is None else job.started_at
+    return Outcome(
+        job_id=job.job_id,
+        outcome="lost",
+        exit_status=None,
+        signal=None,
+        device=job.device,
+        peak_bytes=job.peak_bytes,
+        seen=True,
+        wait_s=max(0.0, started_at - job.queued_at),
+        run_s=max(0.0, now - started_at),
+        error_type=error_type,
+        error_text=error_text,
+        need_bytes=0,
+        largest_bytes=0,
+        payload=b"",
+    )
+
+
+def facts_of(job: Job) -> dict[str, object]:
+    """What every log line about a job says."""
+    return {
+        "job": job.job_id[:8],
+        "number": job.number,
+        "type": job.spec.job_type,
+        "attempt": job.attempt,
+        "device": job.device,
+        "peak_bytes": job.peak_bytes,
+    }
+
+
+def wrong_version(peer: Peer, theirs: int) -> list[Effect]:
+    text = f"this broker speaks protocol {wire.PROTOCOL}, you speak {theirs}"
+    return [Send(peer, wire.Refused("version", text, ()))]
+
+
+def not_for_you(peer: Peer, message: wire.Message, who: str) -> list[Effect]:
+    text = f"{message.kind} is not a message of {who}"
+    return [Note(text, level="warning"), Send(peer, wire.Refused("bad-request", text, ()))]

@@ -1,0 +1,191 @@
+"""What clients ask for: take jobs, end them, tell how they ended, list them."""
+
+from dataclasses import replace
+from typing import Final
+
+from grn_zmq import wire
+from grn_zmq.records import JobRow, Numbered
+
+from .batches import batches, share_of_message
+from .book import Book, facts_of, not_for_you, outcome_without_result, wrong_version
+from .effects import Effect, Note, Peer, Send, Watch
+from .jobs import LEASED, Job, State, Step
+from .peers import Session
+from .views import device_row, job_row
+
+ROWS_PER_MESSAGE: Final = 200
+
+
+class Clients:
+    """Reacts to the messages of client processes."""
+
+    def __init__(self, book: Book) -> None:
+        self._book = book
+        self._by_peer: dict[Peer, Session] = {}
+
+    def by_peer(self, peer: Peer) -> Session | None:
+        return self._by_peer.get(peer)
+
+    def react(self, session: Session, message: wire.Message, now: float) -> list[Effect]:
+        match message:
+            case wire.Submit():
+                return self._on_submit(session, message, now)
+            case wire.Blobs():
+                return self._on_blobs(session, message)
+            case wire.Cancel():
+                return self._on_cancel(session, message, now)
+            case wire.Release():
+                return self._on_release(message)
+            case wire.Attach():
+                return self._on_attach(session, message)
+            case wire.Received():
+                return self._on_received(session, message)
+            case wire.AskJobs():
+                return self._on_ask_jobs(session, message, now)
+            case wire.AskDevices():
+                rows = tuple(device_row(worker) for worker in self._book.workers.values())
+                return [Send(session.peer, wire.DevicesAre(rows))]
+        return not_for_you(session.peer, message, "a client")
+
+    def on_hello(self, peer: Peer, message: wire.Hello) -> list[Effect]:
+        """A client is here, or here again: hand over what it has not received."""
+        if message.protocol != wire.PROTOCOL:
+            return wrong_version(peer, message.protocol)
+        session = self._book.sessions.get(message.session)
+        if session is None:
+            session = Session(message.session, peer, message.pid)
+            self._book.sessions[message.session] = session
+        self._by_peer.pop(session.peer, None)
+        session.peer = peer
+        self._by_peer[peer] = session
+        outcomes = [self._book.jobs[job_id].outcome for job_id in sorted(session.unreceived)]
+        return [
+            Watch(session.name, message.pid),
+            self._book.welcome(peer),
+            *(Send(peer, wire.Ended((outcome,))) for outcome in outcomes if outcome),
+        ]
+
+    def lose(self, session: Session, now: float) -> list[Effect]:
+        """The client process is gone: its attached jobs go with it."""
+        effects: list[Effect] = [Note("client gone", {"pid": session.pid}, "debug")]
+        for job in list(self._book.jobs.values()):
+            job.watchers.discard(session.name)
+            if job.session == session.name and (not job.spec.detached or job.missing):
+                effects += self._cancel(job, "terminate", now)
+        self._book.blobs.forget(session.name)
+        del self._book.sessions[session.name]
+        self._by_peer.pop(session.peer, None)
+        for worker in self._book.workers.values():
+            effects.append(Send(worker.peer, wire.EndIdle(session.name)))
+        return effects
+
+    def _on_submit(self, session: Session, message: wire.Submit, now: float) -> list[Effect]:
+        accepted: list[Numbered] = []
+        effects: list[Effect] = []
+        missing: set[str] = set()
+        for spec in message.jobs:
+            job = self._book.jobs.get(spec.job_id)
+            if job is not None and not job.is_of(spec):
+                text = f"job id {spec.job_id} is taken by another job: make a new id"
+                refusal = wire.Refused("id-conflict", text, (spec.job_id,))
+                effects.append(Send(session.peer, refusal))
+                continue
+            if job is None:
+                job = self._book.accept(session, spec, now)
+                effects.append(Note("accepted", facts_of(job), "debug"))
+            if job.missing:  # not safe here yet, so not accepted yet
+                missing |= job.missing
+            else:
+                accepted.append(Numbered(job.job_id, job.number))
+        if accepted:
+            effects.append(Send(session.peer, wire.Accepted(tuple(accepted))))
+        if missing:
+            effects.append(Send(session.peer, wire.Want(tuple(sorted(missing)))))
+        return effects
+
+    def _on_blobs(self, session: Session, message: wire.Blobs) -> list[Effect]:
+        complete: list[Job] = []
+        for blob in message.blobs:
+            self._book.blobs.put(blob, session.name)
+            complete += self._book.arrived(blob.digest)
+        effects: list[Effect] = []
+        for job in complete:
+            if owner := self._book.sessions.get(job.session):
+                accepted = (Numbered(job.job_id, job.number),)
+                effects.append(Send(owner.peer, wire.Accepted(accepted)))
+        return effects
+
+    def _on_cancel(self, session: Session, message: wire.Cancel, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        how = "interrupt" if message.interrupt else "terminate"
+        known = [self._book.jobs[one] for one in message.job_ids if one in self._book.jobs]
+        for job in known:
+            effects += self._cancel(job, how, now)
+        doomed = tuple(
+            job.job_id for job in known if job.cancelling or job.state is State.CANCELLED
+        )
+        # First the decision, then the outcomes that follow from it.
+        return [Send(session.peer, wire.Cancelling(doomed)), *effects]
+
+    def _cancel(self, job: Job, how: str, now: float) -> list[Effect]:
+        if job.state is State.QUEUED:
+            if not job.missing:
+                self._book.waiting.remove(job)
+            outcome = outcome_without_result(job, now)
+            return self._book.end(job, Step.CANCEL, outcome, now)
+        if job.state not in LEASED:
+            return []
+        job.cancelling = True
+        worker = self._book.workers[job.worker]
+        end = wire.End(self._book.epoch, job.job_id, job.attempt, how)
+        return [Note("cancelling", facts_of(job)), Send(worker.peer, end)]
+
+    def _on_release(self, message: wire.Release) -> list[Effect]:
+        job = self._book.jobs.get(message.job_id)
+        if job is None or job.attempt != message.attempt or job.state not in LEASED:
+            return [Note("ignored the release of an ended attempt", {"job": message.job_id})]
+        return [Send(self._book.workers[job.worker].peer, message)]
+
+    def _on_attach(self, session: Session, message: wire.Attach) -> list[Effect]:
+        effects: list[Effect] = []
+        for job_id in message.job_ids:
+            job = self._book.jobs.get(job_id)
+            if job is None or job.handed_over:
+                text = f"no job {job_id}, or its result was handed over already"
+                effects.append(Send(session.peer, wire.Refused("unknown-job", text, (job_id,))))
+            elif job.outcome is not None:
+                session.unreceived.add(job_id)
+                effects.append(Send(session.peer, wire.Ended((job.outcome,))))
+            else:
+                job.watchers.add(session.name)
+        return effects
+
+    def _on_received(self, session: Session, message: wire.Received) -> list[Effect]:
+        for job_id in message.job_ids:
+            session.unreceived.discard(job_id)
+            job = self._book.jobs.get(job_id)
+            if job is None or job.outcome is None or job.spec.detached:
+                continue
+            if job.session == session.name:
+                # Its caller has the result, and nobody else was promised it.
+                job.outcome = replace(job.outcome, payload=b"")
+                job.handed_over = True
+        return []
+
+    def _on_ask_jobs(self, session: Session, message: wire.AskJobs, now: float) -> list[Effect]:
+        jobs = [
+            job
+            for job in self._book.jobs.values()
+            if job.number > message.after and (message.ended or job.live)
+        ]
+        rows = [self._row(job, now) for job in jobs[:ROWS_PER_MESSAGE]]
+        sized = [(row, share_of_message(row.name, row.job_type, row.why)) for row in rows]
+        page = next(batches(sized, most=ROWS_PER_MESSAGE), [])
+        return [Send(session.peer, wire.JobsAre(tuple(page), more=len(jobs) > len(page)))]
+
+    def _row(self, job: Job, now: float) -> JobRow:
+        lease = None
+        if job.state in LEASED:
+            lease = self._book.workers[job.worker].ledger.leases[job.job_id]
+        owner = self._book.sessions.get(job.session)
+        return job_row(job, lease, self._book.waiting.why(job), owner.pid if owner else 0, now)

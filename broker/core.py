@@ -1,0 +1,136 @@
+"""The broker's decisions: messages in, effects out, time is an argument."""
+
+from dataclasses import replace
+
+from grn_zmq import wire
+from grn_zmq.records import Run
+
+from .batches import batches, share_of_message
+from .book import Book, facts_of, outcome_without_result
+from .clients import Clients
+from .effects import Effect, Note, Peer, Send
+from .fleet import Fleet
+from .invariants import check
+from .jobs import Job, Step
+from .peers import Worker
+from .placing import NeedsRoom, Placed, Placer, RefusedJob
+
+
+class BrokerCore:
+    """One broker. `epoch` fences off what an earlier one said."""
+
+    def __init__(self, epoch: int, pid: int) -> None:
+        self.book = Book(epoch, pid)
+        self._clients = Clients(self.book)
+        self._fleet = Fleet(self.book)
+        book = self.book
+        self._placer = Placer(
+            book.jobs, book.waiting, book.workers, book.devices, book.profiles
+        )
+
+    def handle(self, peer: Peer, message: wire.Message, now: float) -> list[Effect]:
+        """React to one message, then place whatever can be placed."""
+        return [*self._react(peer, message, now), *self._place(now)]
+
+    def lose(self, name: str, now: float) -> list[Effect]:
+        """A watched process is gone: a worker by its incarnation, a client by its session."""
+        if worker := self.book.workers.get(name):
+            effects = self._fleet.lose(worker, now)
+        elif session := self.book.sessions.get(name):
+            effects = self._clients.lose(session, now)
+        else:
+            return []
+        return [*effects, *self._place(now)]
+
+    def tick(self, now: float) -> list[Effect]:
+        """Notice who has fallen silent, and let go of what nobody will ask for."""
+        self.book.forget_old(now)
+        return [*self._fleet.notice_silence(now), *self._place(now)]
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        check(self.book)
+
+    def _react(self, peer: Peer, message: wire.Message, now: float) -> list[Effect]:
+        if isinstance(message, wire.Greet):
+            return self._fleet.on_greet(peer, message, now)
+        if isinstance(message, wire.Hello):
+            return self._clients.on_hello(peer, message)
+        if worker := self._fleet.by_peer(peer):
+            return self._fleet.react(worker, message, now)
+        if session := self._clients.by_peer(peer):
+            return self._clients.react(session, message, now)
+        return [
+            Note("a stranger spoke before greeting", {"kind": message.kind}, "warning"),
+            Send(peer, wire.Refused("greet-first", "greet before anything else", ())),
+        ]
+
+    def _place(self, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        runs: dict[str, list[Run]] = {}
+        for verdict in self._placer.run():
+            match verdict:
+                case Placed(job, worker, lease):
+                    self._assign(job, worker)
+                    runs.setdefault(worker.incarnation, []).append(self._run(job, worker))
+                    facts = {**facts_of(job), "lease_bytes": lease.lease_bytes}
+                    effects.append(Note("placed", {**facts, "measuring": lease.measuring}))
+                case RefusedJob(job, need_bytes, largest_bytes):
+                    outcome = outcome_without_result(job, now, "JobTooLarge")
+                    outcome = replace(
+                        outcome, need_bytes=need_bytes, largest_bytes=largest_bytes
+                    )
+                    effects += self.book.end(job, Step.REFUSE, outcome, now)
+                case NeedsRoom(worker):
+                    worker.idle_asked = True
+                    effects.append(Send(worker.peer, wire.EndIdle("")))
+        for incarnation, assigned in runs.items():
+            effects += self._sends(self.book.workers[incarnation], assigned)
+        return effects
+
+    def _assign(self, job: Job, worker: Worker) -> None:
+        job.take(Step.PLACE)
+        job.attempt += 1
+        job.worker = worker.incarnation
+        job.device = worker.label
+        measuring = worker.ledger.leases[job.job_id].measuring
+        job.runs_stand_in = measuring and job.spec.has_stand_in
+
+    def _run(self, job: Job, worker: Worker) -> Run:
+        spec = job.spec
+        session = self.book.sessions.get(job.session)
+        return Run(
+            job_id=job.job_id,
+            attempt=job.attempt,
+            job_type=spec.job_type,
+            session=job.session,
+            kind=spec.kind,
+            lease_bytes=worker.ledger.leases[job.job_id].lease_bytes,
+            stand_in=job.runs_stand_in,
+            function=spec.function,
+            context=spec.context,
+            stdin=spec.stdin,
+            reuse=spec.reuse,
+            pid=session.pid if session else 0,
+            payload=spec.payload,
+        )
+
+    def _sends(self, worker: Worker, runs: list[Run]) -> list[Effect]:
+        """Assign the runs in messages of bounded size, what they share before them."""
+        effects: list[Effect] = []
+        shared = {digest for run in runs for digest in (run.function, run.context) if digest}
+        for digest in sorted(shared - worker.blobs_sent):
+            blob = self.book.blobs.get(digest)
+            if blob is not None:
+                effects.append(Send(worker.peer, wire.Blobs((blob,))))
+                worker.blobs_sent.add(digest)
+        sized = [(run, _share(run)) for run in runs]
+        for batch in batches(sized, most=wire.MAX_JOBS_PER_MESSAGE):
+            message = wire.Assign(self.book.epoch, tuple(batch))
+            effects.append(Send(worker.peer, message))
+        return effects
+
+
+def _share(run: Run) -> float:
+    texts = (run.job_type, run.session, run.function, run.context, run.stdin)
+    return share_of_message(*texts, payload=run.payload)

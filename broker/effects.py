@@ -1,0 +1,36 @@
+"""What the core asks the shell to do. The core itself does nothing."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from grn_zmq import wire
+
+Peer = bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send this message to this peer."""
+
+    peer: Peer
+    message: wire.Message
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Write one line to the log; `facts` are bound to it."""
+
+    text: str
+    facts: Mapping[str, object] = field(default_factory=dict)
+    level: str = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Tell the core by `lose(name)` when this process is gone."""
+
+    name: str
+    pid: int
+
+
+Effect = Send | Note | Watch

@@ -1,0 +1,198 @@
+"""What workers report: who they are, what their device has, how attempts start and end."""
+
+from typing import Final
+
+from grn_zmq import wire
+from grn_zmq.records import AttemptId, Result
+
+from .book import (
+    Book,
+    facts_of,
+    not_for_you,
+    outcome_of,
+    outcome_without_result,
+    wrong_version,
+)
+from .effects import Effect, Note, Peer, Send, Watch
+from .jobs import Job, State, Step
+from .ledger import Ledger
+from .peers import Worker
+
+# Five missed heartbeats of a second each. A silent worker gets no new job; only its death,
+# which the kernel tells, touches the jobs it has.
+SUSPECT_AFTER_S: Final = 5.0
+
+_STEPS: Final = {
+    "succeeded": Step.RETURN,
+    "failed": Step.RAISE,
+    "killed": Step.DIE,
+    "cancelled": Step.CANCEL,
+    "lost": Step.LOSE_WORKER,
+}
+
+
+class Fleet:
+    """Reacts to the messages of workers."""
+
+    def __init__(self, book: Book) -> None:
+        self._book = book
+        self._by_peer: dict[Peer, Worker] = {}
+
+    def by_peer(self, peer: Peer) -> Worker | None:
+        return self._by_peer.get(peer)
+
+    def react(self, worker: Worker, message: wire.Message, now: float) -> list[Effect]:
+        worker.last_seen = now
+        match message:
+            case wire.Report():
+                return self._on_report(worker, message)
+            case wire.Started():
+                return self._on_started(worker, message, now)
+            case wire.Finished():
+                return self._on_finished(worker, message, now)
+            case wire.Output():
+                job = self._job_of(worker, message.job_id, message.attempt)
+                return self._book.tell(job, message) if job else []
+            case wire.Want():
+                wanted = [self._book.blobs.get(digest) for digest in message.digests]
+                found = tuple(blob for blob in wanted if blob is not None)
+                return [Send(worker.peer, wire.Blobs(found))]
+        return not_for_you(worker.peer, message, "a worker")
+
+    def on_greet(self, peer: Peer, message: wire.Greet, now: float) -> list[Effect]:
+        """A worker is here, or here again with what it still has."""
+        if message.protocol != wire.PROTOCOL:
+            return wrong_version(peer, message.protocol)
+        worker = self._book.workers.get(message.incarnation)
+        if worker is not None:
+            return self._on_greet_again(worker, peer, message, now)
+        if any(one.greeting.worker == message.worker for one in self._book.workers.values()):
+            text = f"device {message.device.index} still has a living worker: try again"
+            return [Send(peer, wire.Refused("device-taken", text, ()))]
+        worker = Worker(message, peer, Ledger(message.device, message.max_jobs), now)
+        self._book.workers[message.incarnation] = worker
+        self._book.devices[message.worker] = message.device
+        self._by_peer[peer] = worker
+        return [
+            Watch(message.incarnation, message.pid),
+            self._book.welcome(peer),
+            *self._end_unknown(worker, message),
+            Note("worker joined", {"device": worker.label, "pid": message.pid}),
+        ]
+
+    def _on_greet_again(
+        self, worker: Worker, peer: Peer, message: wire.Greet, now: float
+    ) -> list[Effect]:
+        self._by_peer.pop(worker.peer, None)
+        worker.peer = peer
+        worker.last_seen = now
+        worker.blobs_sent.clear()
+        self._by_peer[peer] = worker
+        theirs = {(one.job_id, one.attempt) for one in message.inventory}
+        effects: list[Effect] = [self._book.welcome(peer), *self._end_unknown(worker, message)]
+        for lease in list(worker.ledger.leases.values()):
+            if (lease.job_id, lease.attempt) not in theirs:
+                job = self._book.jobs[lease.job_id]
+                effects += self._lose_job(job, worker, "its worker no longer has it", now)
+        return effects
+
+    def _end_unknown(self, worker: Worker, message: wire.Greet) -> list[Effect]:
+        """Attempts we know nothing of were given by a broker that is gone: end them."""
+        epoch = self._book.epoch
+        return [
+            Send(worker.peer, wire.End(epoch, one.job_id, one.attempt, "terminate"))
+            for one in message.inventory
+            if self._job_of(worker, one.job_id, one.attempt) is None
+        ]
+
+    def lose(self, worker: Worker, now: float) -> list[Effect]:
+        """The worker process is gone, and with it every process it kept."""
+        effects: list[Effect] = [Note("worker died", {"device": worker.label}, "warning")]
+        for job_id in list(worker.ledger.leases):
+            job = self._book.jobs[job_id]
+            effects += self._lose_job(job, worker, f"the worker of {worker.label} died", now)
+        del self._book.workers[worker.incarnation]
+        self._by_peer.pop(worker.peer, None)
+        return effects
+
+    def _lose_job(self, job: Job, worker: Worker, reason: str, now: float) -> list[Effect]:
+        worker.ledger.release(job.job_id)
+        step = Step.CANCEL if job.cancelling else Step.LOSE_WORKER
+        outcome = outcome_without_result(job, now, "JobLost", reason)
+        return self._book.end(job, step, outcome, now)
+
+    def notice_silence(self, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        for worker in self._book.workers.values():
+            silent = now - worker.last_seen > SUSPECT_AFTER_S
+            if silent and not worker.suspect:
+                worker.suspect = True
+                text = "worker silent: it gets no new jobs"
+                effects.append(Note(text, {"device": worker.label}, "warning"))
+        return effects
+
+    def _on_report(self, worker: Worker, message: wire.Report) -> list[Effect]:
+        worker.suspect = False
+        ledger = worker.ledger
+        ledger.used_bytes = message.used_bytes
+        ledger.foreign_bytes = message.foreign_bytes
+        ledger.idle_bytes = message.idle_bytes
+        ledger.utilisation = message.utilisation
+        worker.idle_asked = worker.idle_asked and message.idle_bytes > 0
+        for use in message.uses:
+            lease = ledger.leases.get(use.job_id)
+            if lease is not None and lease.attempt == use.attempt:
+                lease.used_bytes = use.used_bytes
+        return []
+
+    def _on_started(self, worker: Worker, message: wire.Started, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        for begun in message.runs:
+            job = self._job_of(worker, begun.job_id, begun.attempt)
+            if job is None or job.state is not State.ASSIGNED:
+                effects.append(
+                    Note("ignored a start of another attempt", {"job": begun.job_id})
+                )
+                continue
+            job.take(Step.START)
+            job.started_at = now
+            effects.append(Note("started", facts_of(job)))
+            effects += self._book.tell(job, wire.Started((begun,)))
+        return effects
+
+    def _on_finished(self, worker: Worker, message: wire.Finished, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        for result in message.results:
+            job = self._job_of(worker, result.job_id, result.attempt)
+            if job is None or message.epoch != self._book.epoch:
+                # An attempt we gave up on came back. Its lease is gone, its job has ended or
+                # runs elsewhere: the late result must not count.
+                text = "ignored the result of an abandoned attempt"
+                effects.append(Note(text, {"job": result.job_id}, "warning"))
+            else:
+                effects += self._finish(job, worker, result, now)
+        recorded = tuple(AttemptId(one.job_id, one.attempt) for one in message.results)
+        return [*effects, Send(worker.peer, wire.Recorded(self._book.epoch, recorded))]
+
+    def _job_of(self, worker: Worker, job_id: str, attempt: int) -> Job | None:
+        """The job behind a worker's message, if the worker still speaks for its attempt."""
+        lease = worker.ledger.leases.get(job_id)
+        if lease is None or lease.attempt != attempt:
+            return None
+        return self._book.jobs[job_id]
+
+    def _finish(self, job: Job, worker: Worker, result: Result, now: float) -> list[Effect]:
+        worker.ledger.release(job.job_id)
+        job.peak_bytes = max(job.peak_bytes, result.peak_bytes)
+        succeeded = result.outcome == "succeeded"
+        if job.state is State.ASSIGNED and succeeded:
+            job.take(Step.START)
+        if succeeded:
+            device_class = worker.ledger.facts.device_class
+            self._book.profiles.observe(job.key, device_class, result.peak_bytes)
+        outcome = outcome_of(job, result, now)
+        if job.cancelling:  # said so already: a value that comes now is too late
+            return self._book.end(job, Step.CANCEL, outcome, now)
+        if succeeded and job.runs_stand_in:
+            return self._book.requeue(job)
+        return self._book.end(job, _STEPS.get(result.outcome, Step.RAISE), outcome, now)

@@ -1,0 +1,73 @@
+"""What must hold after every event, whatever happened. The simulator asserts it each time."""
+
+from .book import Book
+from .jobs import LEASED, LIVE, State
+
+
+def check(book: Book) -> None:
+    """Assert every rule of the system; a new rule is a new function here first."""
+    _queue_holds_exactly_the_queued(book)
+    _leases_belong_to_running_attempts(book)
+    _measuring_is_alone(book)
+    _every_job_ends_exactly_once(book)
+    _parents_count_their_children(book)
+    _blobs_are_kept_while_needed(book)
+
+
+def _queue_holds_exactly_the_queued(book: Book) -> None:
+    waiting = {job.job_id for job in book.waiting}
+    assert len(waiting) == len(book.waiting), "a job is in the queue twice"
+    for job in book.jobs.values():
+        queued = job.state is State.QUEUED and not job.missing
+        assert queued == (job.job_id in waiting), f"{job.job_id} is {job.state}, queue differs"
+
+
+def _leases_belong_to_running_attempts(book: Book) -> None:
+    holders: dict[str, str] = {}
+    for worker in book.workers.values():
+        for job_id, lease in worker.ledger.leases.items():
+            assert job_id not in holders, f"{job_id} has two leases"
+            holders[job_id] = worker.incarnation
+            assert lease.attempt == book.jobs[job_id].attempt, "a lease of an older attempt"
+            assert lease.lease_bytes >= 0, "a promise below zero"
+    for job in book.jobs.values():
+        leased = holders.get(job.job_id)
+        assert (job.state in LEASED) == (leased is not None), f"{job.job_id} and its lease"
+        assert leased is None or job.worker == leased, f"{job.job_id} is charged elsewhere"
+
+
+def _measuring_is_alone(book: Book) -> None:
+    types: set[str] = set()
+    for worker in book.workers.values():
+        measuring = [lease for lease in worker.ledger.leases.values() if lease.measuring]
+        assert len(measuring) <= 1, f"two measuring runs on {worker.label}"
+        for lease in measuring:
+            assert lease.job_type not in types, f"{lease.job_type} is measured twice at once"
+            types.add(lease.job_type)
+            company = worker.ledger.leases.keys() - lease.beside - {lease.job_id}
+            assert not company, f"{company} beside a measuring run"
+
+
+def _every_job_ends_exactly_once(book: Book) -> None:
+    for job in book.jobs.values():
+        assert (job.state in LIVE) == (job.outcome is None), f"{job.job_id} and its outcome"
+        assert (job.outcome is None) == (job.ended_at is None)
+        assert (job.job_id in book.ended) == (job.state not in LIVE)
+        assert job.outcome is None or job.outcome.outcome == job.state.value
+
+
+def _parents_count_their_children(book: Book) -> None:
+    counts: dict[str, int] = {}
+    for job in book.jobs.values():
+        if job.counted_by_parent:
+            assert job.live, f"{job.job_id} ended but is still waited for"
+            counts[job.spec.parent] = counts.get(job.spec.parent, 0) + 1
+    for job in book.jobs.values():
+        assert job.waiting_children == counts.get(job.job_id, 0), f"children of {job.job_id}"
+
+
+def _blobs_are_kept_while_needed(book: Book) -> None:
+    for job in book.jobs.values():
+        if job.live:
+            for digest in set(job.digests) - job.missing:
+                assert digest in book.blobs, f"{job.job_id} lost its {digest[:8]}"

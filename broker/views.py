@@ -1,0 +1,60 @@
+"""What lists show: rows made from the core's state, never the state itself."""
+
+from grn_zmq.records import DeviceRow, JobRow
+
+from .jobs import Job, State
+from .ledger import Lease
+from .peers import Worker
+from .scheduler import Hold
+
+
+def job_row(
+    job: Job, lease: Lease | None, hold: Hold | None, client_pid: int, now: float
+) -> JobRow:
+    ended_at = now if job.ended_at is None else job.ended_at
+    started_at = ended_at if job.started_at is None else job.started_at
+    return JobRow(
+        number=job.number,
+        job_id=job.job_id,
+        name=job.spec.name,
+        job_type=job.spec.job_type,
+        kind=job.spec.kind,
+        state=job.state.value,
+        why=_why(job, hold),
+        device=job.device,
+        attempt=job.attempt,
+        measuring=lease is not None and lease.measuring,
+        lease_bytes=lease.lease_bytes if lease else 0,
+        used_bytes=lease.used_bytes if lease else 0,
+        peak_bytes=max(job.peak_bytes, lease.used_bytes if lease else 0),
+        wait_s=max(0.0, started_at - job.queued_at),
+        run_s=max(0.0, ended_at - started_at),
+        client_pid=client_pid,
+    )
+
+
+def _why(job: Job, hold: Hold | None) -> str:
+    if job.missing:
+        return "waiting for its function to arrive"
+    if job.state is State.QUEUED and hold is not None:
+        return hold.text
+    if job.outcome is not None:
+        return job.outcome.error_text[:200]
+    return ""
+
+
+def device_row(worker: Worker) -> DeviceRow:
+    ledger = worker.ledger
+    measuring = ledger.measuring
+    return DeviceRow(
+        facts=ledger.facts,
+        worker_pid=worker.greeting.pid,
+        max_jobs=ledger.max_jobs,
+        used_bytes=ledger.used_bytes,
+        foreign_bytes=ledger.foreign_bytes,
+        idle_bytes=ledger.idle_bytes,
+        leased_bytes=sum(lease.lease_bytes for lease in ledger.leases.values()),
+        jobs=len(ledger.leases),
+        measuring=measuring.job_type if measuring else "",
+        utilisation=ledger.utilisation,
+    )

@@ -1,0 +1,71 @@
+"""Tells when watched processes are gone. The kernel knows, so nobody has to guess."""
+
+import os
+import select
+import signal
+import socket
+
+from loguru import logger
+
+
+class Watching:
+    """One epoll descriptor over the pidfds of all peers, and over our own signals."""
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+        self._names: dict[int, str] = {}
+        self._pidfds: dict[str, int] = {}
+        self._gone: list[str] = []
+        self._wakeup, self._signalled = socket.socketpair()
+        self._wakeup.setblocking(False)
+        self._signalled.setblocking(False)
+        self._epoll.register(self._wakeup, select.EPOLLIN)
+        self.stopping = False
+
+    def fileno(self) -> int:
+        return self._epoll.fileno()
+
+    def stop_on(self, *signals: signal.Signals) -> None:
+        """Let these signals set `stopping` and wake the loop."""
+        signal.set_wakeup_fd(self._signalled.fileno(), warn_on_full_buffer=False)
+        for signum in signals:
+            signal.signal(signum, self._stop)
+
+    def _stop(self, *_: object) -> None:
+        self.stopping = True
+
+    def watch(self, name: str, pid: int) -> None:
+        if name in self._pidfds:
+            return
+        try:
+            pidfd = os.pidfd_open(pid)
+        except OSError:
+            logger.debug("a peer is gone before it could be watched")
+            self._gone.append(name)
+            self._signalled.send(b"\0")
+            return
+        self._names[pidfd] = name
+        self._pidfds[name] = pidfd
+        self._epoll.register(pidfd, select.EPOLLIN)
+
+    def take_gone(self) -> list[str]:
+        """Give the names of processes that have ended since the last call."""
+        gone, self._gone = self._gone, []
+        for fd, _ in self._epoll.poll(0):
+            if fd == self._wakeup.fileno():
+                self._wakeup.recv(4096)
+                continue
+            name = self._names.pop(fd)
+            del self._pidfds[name]
+            self._epoll.unregister(fd)
+            os.close(fd)
+            gone.append(name)
+        return gone
+
+    def close(self) -> None:
+        signal.set_wakeup_fd(-1)
+        for fd in self._names:
+            os.close(fd)
+        self._epoll.close()
+        self._wakeup.close()
+        self._signalled.close()

@@ -1,0 +1,100 @@
+"""Run many GPU jobs on one machine without thinking about it.
+
+    import grn_zmq as grn
+
+    @grn.job()
+    def train(lr): ...
+
+    train(0.1)
+
+Importing this package loads nothing heavy: sockets and pickling come with the first call.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from .decorator import JobFunction, job
+
+if TYPE_CHECKING:
+    from .errors import (
+        BrokerRunning,
+        BrokerUnavailable,
+        DeviceError,
+        GrnError,
+        JobError,
+        JobExited,
+        JobFailed,
+        JobKilled,
+        JobLost,
+        JobNotStarted,
+        JobTooLarge,
+        NotPicklable,
+        RequestRefused,
+        TooLarge,
+        UnknownJob,
+        VersionMismatch,
+    )
+    from .executor import Executor
+    from .futures import Future
+    from .starting import Server, start
+
+__version__ = "0.1.0"
+
+# The name this decorator had in GLB, the oldest ancestor of this package.
+gpu_load_balance = job
+
+_HOMES = {
+    "Executor": "executor",
+    "Future": "futures",
+    "Server": "starting",
+    "start": "starting",
+}
+
+
+def attach(job_id: str) -> "Future[Any]":
+    """Give the future of a job that was submitted earlier, by any process of this user.
+
+    Raises:
+        BrokerUnavailable: There is no broker.
+    """
+    from .client import this_client
+
+    return this_client().attach(job_id)
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    home = _HOMES.get(name)
+    if home is None and name in __all__:
+        home = "errors"
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{home}", __name__), name)
+
+
+__all__ = [
+    "BrokerRunning",
+    "BrokerUnavailable",
+    "DeviceError",
+    "Executor",
+    "Future",
+    "GrnError",
+    "JobError",
+    "JobExited",
+    "JobFailed",
+    "JobFunction",
+    "JobKilled",
+    "JobLost",
+    "JobNotStarted",
+    "JobTooLarge",
+    "NotPicklable",
+    "RequestRefused",
+    "Server",
+    "TooLarge",
+    "UnknownJob",
+    "VersionMismatch",
+    "attach",
+    "gpu_load_balance",
+    "job",
+    "start",
+]

@@ -1,0 +1,130 @@
+"""What a call of a decorated function does."""
+
+import asyncio
+import inspect
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .client import this_client
+from .errors import BrokerUnavailable
+from .futures import Future
+from .inline import run_inline
+from .submission import describe_call
+
+if TYPE_CHECKING:
+    from .decorator import JobFunction
+
+# How long a first Ctrl-C waits for the job to clean up; a second one does not wait.
+INTERRUPT_S = 6.0
+
+
+def call(job: "JobFunction[..., Any]", args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Run a job and give its value; a coroutine for an `async def`."""
+    if job.options.inline:
+        return run_inline(job, args, kwargs)
+    if inspect.iscoroutinefunction(job.grn_function):
+        return _call_async(job, args, kwargs)
+    try:
+        future = submit(job, args, kwargs)
+    except BrokerUnavailable as error:
+        return _call_here(job, args, kwargs, error)
+    return wait_interruptibly(future)
+
+
+async def _call_async(
+    job: "JobFunction[..., Any]", args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Any:
+    try:
+        future = await asyncio.to_thread(submit, job, args, kwargs)
+    except BrokerUnavailable as error:
+        return await _call_here(job, args, kwargs, error)
+    return await future
+
+
+def _call_here(
+    job: "JobFunction[..., Any]",
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    error: BrokerUnavailable,
+) -> Any:
+    if job.options.when_unavailable != "local":
+        raise error
+    from loguru import logger
+
+    logger.warning(f"{error.reason}: {job.job_type} runs in this process, unscheduled")
+    return job.grn_function(*args, **kwargs)
+
+
+def submit(
+    job: "JobFunction[..., Any]", args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Future[Any]:
+    """Start a job and give its future."""
+    if job.options.inline:
+        raise TypeError(f"{job.job_type} is inline: it runs in its caller, so call it instead")
+    client = this_client()
+    client.connect()  # before any pickling: no broker is the commoner mistake
+    spec, blobs = describe_call(job, job.stand_in, job.job_type, job.options, args, kwargs)
+    return client.submit(spec, blobs).future
+
+
+def spawn(
+    job: "JobFunction[..., Any]", calls: Sequence[tuple[tuple[Any, ...], Mapping[str, Any]]]
+) -> list[str]:
+    """Hand jobs over for good; give their ids once the broker has them all."""
+    client = this_client()
+    client.connect()
+    submitted = []
+    for args, kwargs in calls:
+        described = describe_call(
+            job, job.stand_in, job.job_type, job.options, args, kwargs, detached=True
+        )
+        submitted.append(client.submit(*described))
+    for pending in submitted:
+        client.wait_accepted(pending)
+    return [pending.future.job_id for pending in submitted]
+
+
+def map_in_order(
+    job: "JobFunction[..., Any]", items: Sequence[tuple[Any, ...]], timeout: float | None
+) -> Iterator[Any]:
+    """Start all jobs now; give their values in order, and cancel the rest if that fails."""
+    deadline = None if timeout is None else time.monotonic() + timeout
+    futures = [submit(job, item, {}) for item in items]
+    return _values(futures, deadline)
+
+
+def _values(futures: list[Future[Any]], deadline: float | None) -> Iterator[Any]:
+    futures.reverse()
+    try:
+        while futures:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            # Popped first: a value that was given is not kept alive here.
+            yield futures.pop().result(left)
+    finally:
+        cancel_all(futures)
+
+
+def cancel_all(futures: Sequence[Future[Any]]) -> None:
+    """Cancel those that have not ended, in one message."""
+    left = [future.job_id for future in futures if not future.done()]
+    if left:
+        this_client().cancel(*left)
+
+
+def wait_interruptibly(future: Future[Any]) -> Any:
+    """Wait for the job; Ctrl-C interrupts it, as it would a function called in place."""
+    try:
+        return future.result()
+    except KeyboardInterrupt:
+        if not future.done():
+            this_client().cancel(future.job_id, interrupt=True)
+            _wait_quietly(future)
+        raise
+
+
+def _wait_quietly(future: Future[Any]) -> None:
+    try:
+        future.exception(timeout=INTERRUPT_S)
+    except BaseException:
+        return  # what counts is the interrupt that is raised next

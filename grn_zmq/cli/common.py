@@ -1,0 +1,80 @@
+"""What the verbs share: errors as one line, facts as JSON, tables for people."""
+
+import functools
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NoReturn, ParamSpec, TypeVar
+
+import click
+
+from ..errors import BrokerUnavailable, GrnError
+
+UNREACHABLE: Final = 3
+INTERRUPTED: Final = 130
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
+debug_option = click.option(
+    "--debug", "-d", is_flag=True, help="Log every request, grant and completion."
+)
+devices_option = click.option(
+    "--devices",
+    metavar="WHICH",
+    help="auto (default), nvml, nvml:0,2, nvml:GPU-<uuid>, host, host:4 or host:4x2GiB.",
+)
+max_jobs_option = click.option(
+    "--max-jobs",
+    type=click.IntRange(min=1),
+    help="Jobs at once on each device. Default: memory alone decides on GPUs, "
+    "max(2, cores / devices) on host memory.",
+)
+
+
+def one_line_errors(verb: Callable[P, R]) -> Callable[P, R]:
+    """Turn what can go wrong into one line on stderr and the right exit code."""
+
+    @functools.wraps(verb)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return verb(*args, **kwargs)
+        except GrnError as error:
+            fail(str(error), UNREACHABLE if isinstance(error, BrokerUnavailable) else 1)
+        except BrokenPipeError:
+            # Whoever read our output has seen enough; nothing is left to flush.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(0)
+
+    return guarded
+
+
+def fail(text: str, status: int) -> NoReturn:
+    click.echo(f"grn: {text}", err=True)
+    sys.exit(status)
+
+
+def print_json(facts: Any) -> None:
+    click.echo(json.dumps(facts, indent=2))
+
+
+def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print aligned columns; the last one may be as long as it likes."""
+    cells = [list(map(printable, row)) for row in rows]
+    widths = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
+    click.secho(_line(headers, widths), bold=True)
+    for row in cells:
+        click.echo(_line(row, widths))
+    sys.stdout.flush()
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]
+    return "  ".join(padded).rstrip()
+
+
+def printable(text: str) -> str:
+    """Show text of users without control characters that could act on a terminal."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)

@@ -1,0 +1,77 @@
+"""`grn run`: commands as jobs, in the foreground."""
+
+import shlex
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from .common import debug_option, devices_option, max_jobs_option, one_line_errors
+
+FORMS = (
+    'write each command as one argument (grn run "python a.py" "python b.py"), '
+    "or one command after -- (grn run -- python a.py --lr 0.1)"
+)
+
+
+class RunCommand(click.Command):
+    """Remembers what came after `--`, which click would forget."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        before, after = args, None
+        if "--" in args:
+            at = args.index("--")
+            before, after = args[:at], args[at + 1 :]
+        ctx.meta["after"] = after
+        return super().parse_args(ctx, before)
+
+
+@click.command(cls=RunCommand, context_settings={"allow_interspersed_args": False})
+@click.argument("commands", nargs=-1)
+@click.option("--type", "job_type", help="Job type; default: the command, numbers written #.")
+@devices_option
+@max_jobs_option
+@debug_option
+@click.pass_context
+@one_line_errors
+def run(ctx: click.Context, /, commands: Sequence[str], **options: Any) -> None:
+    """Run commands as jobs: start what is missing, pass their output and exit status.
+
+    \b
+    grn run "python train.py --lr 0.1" "python train.py --lr 0.2"
+    grn run -- python train.py --lr 0.1
+    CUDA_VISIBLE_DEVICES=0,1 grn run "python train.py"
+
+    Each argument before -- is one command line; after -- all words are one command.
+    A broker that runs already is used and left running; --devices, --max-jobs and
+    --debug count only if one has to be started. The status is that of the first
+    command that failed.
+    """
+    lines = command_lines(commands, ctx.meta["after"])
+    from .running import run_commands
+
+    sys.exit(run_commands(lines, **options))
+
+
+def command_lines(commands: Sequence[str], after: Sequence[str] | None) -> list[list[str]]:
+    """Split what was written into the words of each command, or say how to write it."""
+    if after is not None and commands:
+        raise click.UsageError(f"commands before and after --: {FORMS}")
+    if after:
+        return [list(after)]
+    if not commands:
+        raise click.UsageError(f"no command: {FORMS}")
+    if len(commands) > 1 and not any(" " in command.strip() for command in commands):
+        raise click.UsageError(f"is this one command or {len(commands)}? {FORMS}")
+    try:
+        lines = [shlex.split(command) for command in commands]
+    except ValueError as error:
+        raise click.UsageError(f"quotes do not match: {error}") from None
+    if not all(lines):
+        raise click.UsageError(f"an empty command: {FORMS}")
+    return lines
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,143 @@
+"""Runs command lines as jobs and waits for them."""
+
+import contextlib
+import os
+import shlex
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import msgpack
+
+from ..client import this_client
+from ..errors import JobError, JobExited, JobKilled
+from ..futures import Future
+from ..naming import type_of_command
+from ..paths import find_places
+from ..records import JobSpec
+from ..starting import running_pid, start
+from ..submission import context_blob, new_id, parent_id
+from .common import INTERRUPTED
+
+# After INT a job has its grace, then TERM and as much again, then KILL.
+INTERRUPT_S = 12.0
+
+
+def run_commands(
+    lines: Sequence[Sequence[str]],
+    job_type: str | None,
+    devices: str | None,
+    max_jobs: int | None,
+    debug: bool,
+) -> int:
+    """Run all commands; give the exit status of the first that failed."""
+    with broker(devices, max_jobs, debug), standard_input(len(lines) == 1) as stdin:
+        futures = [submit_command(words, job_type, stdin) for words in lines]
+        try:
+            return wait_for_all(futures, lines)
+        except KeyboardInterrupt:
+            interrupt(futures)
+            return INTERRUPTED
+
+
+@contextlib.contextmanager
+def broker(devices: str | None, max_jobs: int | None, debug: bool) -> Iterator[None]:
+    """Use the broker that runs, or start one for as long as this lasts."""
+    if running_pid() is not None:
+        yield
+        return
+    with start(devices, max_jobs=max_jobs, debug=debug, log=sys.stderr if debug else None):
+        try:
+            yield
+        finally:
+            this_client().close()
+
+
+@contextlib.contextmanager
+def standard_input(wanted: bool) -> Iterator[str]:
+    """Pass our stdin on through a named pipe, for a single command."""
+    if not wanted or sys.stdin is None or sys.stdin.closed:
+        yield ""
+        return
+    path = find_places(os.environ).directory / f"stdin-{new_id()}"
+    os.mkfifo(path, 0o600)
+    threading.Thread(target=_copy_stdin, args=(path,), daemon=True).start()
+    try:
+        yield str(path)
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _copy_stdin(path: Path) -> None:
+    with contextlib.suppress(OSError):  # the command has ended, or never read
+        with open(path, "wb", buffering=0) as pipe:
+            while data := os.read(sys.stdin.fileno(), 1 << 16):
+                pipe.write(data)
+
+
+def submit_command(words: Sequence[str], job_type: str | None, stdin: str) -> Future[Any]:
+    text = shlex.join(words)
+    context = context_blob({})
+    spec = JobSpec(
+        job_id=new_id(),
+        job_type=job_type or type_of_command(text),
+        name="",
+        kind="command",
+        by={},
+        policy="spread",
+        function="",
+        context=context.digest,
+        parent=parent_id(),
+        pin="",
+        stdin=stdin,
+        detached=False,
+        has_stand_in=False,
+        reuse=False,
+        payload=msgpack.packb(list(words)),
+    )
+    return this_client().submit(spec, (context,)).future
+
+
+def wait_for_all(futures: Sequence[Future[Any]], lines: Sequence[Sequence[str]]) -> int:
+    """Give the first status that is not 0, in the order of the commands."""
+    status = 0
+    for future, words in zip(futures, lines, strict=True):
+        this = exit_status(future)
+        if this and len(futures) > 1:
+            click.echo(f"grn: status {this}: {shlex.join(words)}", err=True)
+        status = status or this
+    return status
+
+
+def exit_status(future: Future[Any]) -> int:
+    """The command's own status, or what a shell would make of its end."""
+    error = future.exception()
+    match error:
+        case None:
+            return 0
+        case JobExited():
+            return error.exit_status
+        case JobKilled():
+            return 128 + error.signal
+        case JobError():
+            click.echo(f"grn: {error}", err=True)
+            return 1
+    raise error
+
+
+def interrupt(futures: Sequence[Future[Any]]) -> None:
+    """Pass Ctrl-C on and wait for the commands to end; a second one does not wait."""
+    left = [future for future in futures if not future.done()]
+    if not left:
+        return
+    try:
+        this_client().cancel(*(future.job_id for future in left), interrupt=True)
+        for future in left:
+            with contextlib.suppress(Exception):
+                future.exception(timeout=INTERRUPT_S)
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,0 +1,98 @@
+"""`grn start`: broker and workers, in the foreground or in the background."""
+
+import os
+import subprocess
+import sys
+
+import click
+
+from .. import __version__
+from ..errors import BrokerRunning
+from ..paths import find_places, make_private, state_directory
+from ..starting import READY_TEXT, last_line, running_pid
+from .common import debug_option, devices_option, fail, max_jobs_option, one_line_errors
+
+BANNER = f"grn {__version__}: jobs share devices by the memory they were measured to need"
+
+
+@click.command()
+@devices_option
+@max_jobs_option
+@debug_option
+@click.option("--detach", is_flag=True, help="Return once all is ready; stop with `grn stop`.")
+@click.option("--notify", is_flag=True, hidden=True, help="Say `ready`; live while stdin does.")
+@one_line_errors
+def start(
+    devices: str | None, max_jobs: int | None, debug: bool, detach: bool, notify: bool
+) -> None:
+    """Start broker and workers; Ctrl-C or `grn stop` ends them and their jobs.
+
+    \b
+    grn start                             all GPUs, or two shares of host memory
+    grn start --detach                    in the background, log in the state directory
+    grn start --devices host:4x2GiB       four devices of 2 GiB of host memory each
+    CUDA_VISIBLE_DEVICES=0,1 grn start    only these GPUs
+    """
+    options = ["--devices", devices] if devices is not None else []
+    options += ["--max-jobs", str(max_jobs)] if max_jobs is not None else []
+    if detach:
+        _detach(options, debug)
+    else:
+        sys.exit(_serve(options, debug, notify))
+
+
+def _serve(options: list[str], debug: bool, notify: bool) -> int:
+    from .supervisor import StartFailed, Supervisor
+
+    supervisor = Supervisor(options, debug)
+    try:
+        managing = supervisor.start()
+        if notify:
+            sys.stdout.write(READY_TEXT)
+        else:
+            click.echo(f"{BANNER}\n{managing}")
+            click.echo(f"Ready in {find_places(os.environ).directory}; stop with Ctrl-C")
+        sys.stdout.flush()
+        status = supervisor.serve(sys.stdin.buffer if notify else None)
+        if status:
+            click.echo("grn: broker or workers died; ending the rest", err=True)
+        return status
+    except StartFailed as error:
+        return 0 if supervisor.stopping else error.status or 1
+    finally:
+        supervisor.end()
+        if not notify:
+            click.echo("Cleaned up: broker, workers and jobs have ended")
+
+
+def _detach(options: list[str], debug: bool) -> None:
+    """Start the same in a session of its own; wait until it is ready or has failed."""
+    if pid := running_pid():
+        raise BrokerRunning(pid)
+    directory = state_directory(os.environ)
+    make_private(directory)
+    path = directory / "grn.log"
+    command = [sys.executable, "-m", "grn_zmq.cli.main", "start", *options]
+    command += ["--debug"] if debug else []
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as log:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,
+        )
+    assert process.stdout is not None
+    said = []
+    for line in process.stdout:
+        said.append(line.decode())
+        if said[-1].startswith("Ready"):
+            break
+    else:
+        fail(last_line(path.read_text(errors="replace")).removeprefix("grn: "), process.wait())
+    click.echo("".join(line for line in said if line.startswith("Managing")).strip())
+    click.echo(f"Started in the background (pid {process.pid}), log in {path}")
+
+
+if __name__ == "__main__":
+    start()

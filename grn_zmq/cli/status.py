@@ -1,0 +1,47 @@
+"""`grn status`: is a broker there, and what has it to do?"""
+
+import os
+from collections import Counter
+
+import click
+
+from ..discovery import find_address
+from ..errors import BrokerUnavailable
+from ..paths import find_places
+from .common import json_option, one_line_errors, print_json
+from .listing import all_devices, all_jobs
+
+
+@click.command()
+@json_option
+@one_line_errors
+def status(as_json: bool) -> None:
+    """Say whether a broker runs, with its devices and jobs; status 3 if none does.
+
+    \b
+    grn status               one line each
+    grn status --json        the same for machines
+    grn status || grn start --detach
+    """
+    places = find_places(os.environ)
+    address = find_address(places)
+    if address is None:
+        raise BrokerUnavailable(f"no broker is running in {places.directory}")
+    states = Counter(row.state for row in all_jobs(ended=False))
+    devices = all_devices()
+    if as_json:
+        print_json(
+            {
+                "pid": address.pid,
+                "supervisor_pid": address.supervisor_pid,
+                "directory": str(places.directory),
+                "devices": len(devices),
+                "jobs": {state: states[state] for state in ("queued", "assigned", "running")},
+            }
+        )
+        return
+    click.echo(f"Broker pid {address.pid} in {places.directory}")
+    click.echo(f"{len(devices)} devices")
+    click.echo(
+        f"{states['running'] + states['assigned']} jobs running, {states['queued']} queued"
+    )

@@ -1,0 +1,182 @@
+"""One process's connection to its broker: a thread that owns the socket.
+
+Everybody else hands messages over and is called back from that thread.
+"""
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+import zmq
+
+from . import wire
+from .discovery import Address, find_address, is_locked
+from .errors import BrokerUnavailable, VersionMismatch
+from .paths import Places
+from .records import JobSpec
+
+# A broker that holds the lock is starting, or busy: worth waiting for.
+WAIT_S: Final = 60.0
+LOOK_AGAIN_S: Final = 0.02
+MAX_BATCH_BYTES: Final = 8 << 20
+
+OnMessage = Callable[[wire.Message], None]
+OnLost = Callable[[BaseException], None]
+
+
+class Connection:
+    """Connects when made, and is used up when its broker dies."""
+
+    def __init__(
+        self, places: Places, session: str, on_message: OnMessage, on_lost: OnLost
+    ) -> None:
+        """Connect and greet.
+
+        Raises:
+            BrokerUnavailable: No broker lives, or one does not answer for a minute.
+            VersionMismatch: The broker speaks another protocol.
+        """
+        deadline = time.monotonic() + WAIT_S
+        self._address = _wait_for_address(places, deadline)
+        self._session = session
+        self._on_message = on_message
+        self._on_lost = on_lost
+        self._outgoing: deque[wire.Message | JobSpec] = deque()
+        self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._greeted = threading.Event()
+        self._error: BaseException | None = None
+        self._closing = False
+        self.alive = True
+        self._thread = threading.Thread(target=self._run, name="grn-client", daemon=True)
+        self._thread.start()
+        self._await_greeting(deadline)
+
+    def send(self, message: wire.Message | JobSpec) -> None:
+        """Queue a message; jobs that wait together travel in one message."""
+        self._outgoing.append(message)
+        self._wake()
+
+    def close(self) -> None:
+        """Send what is queued, then let go."""
+        self._closing = True
+        self._wake()
+        if threading.current_thread() is not self._thread:
+            self._thread.join(timeout=2.0)
+
+    def _wake(self) -> None:
+        if self.alive:
+            os.eventfd_write(self._wakeup, 1)
+
+    def _await_greeting(self, deadline: float) -> None:
+        while not self._greeted.wait(timeout=0.1):
+            if self._error is not None:
+                raise self._error
+            if time.monotonic() > deadline:
+                self.close()
+                raise BrokerUnavailable(
+                    f"the broker (pid {self._address.pid}) has not answered for {WAIT_S:.0f} s"
+                )
+        if self._error is not None:
+            raise self._error
+
+    def _run(self) -> None:
+        context = zmq.Context()
+        socket: zmq.Socket[bytes] = context.socket(zmq.DEALER)
+        try:
+            pidfd = os.pidfd_open(self._address.pid)
+        except OSError:
+            pidfd = -1
+        try:
+            self._serve(socket, pidfd)
+        except BaseException as error:
+            self._error = error
+        finally:
+            self.alive = False
+            socket.close(linger=500 if self._closing else 0)
+            context.term()
+            os.close(self._wakeup)
+            if pidfd >= 0:
+                os.close(pidfd)
+            self._greeted.set()
+        if not self._closing:
+            self._on_lost(self._error or BrokerUnavailable("the broker died"))
+
+    def _serve(self, socket: "zmq.Socket[bytes]", pidfd: int) -> None:
+        if pidfd < 0:
+            raise BrokerUnavailable("the broker died")
+        socket.setsockopt(zmq.IMMEDIATE, 1)
+        socket.setsockopt(zmq.SNDHWM, 0)
+        socket.setsockopt(zmq.RCVHWM, 0)
+        socket.connect(self._address.clients)
+        poller = zmq.Poller()
+        poller.register(socket, zmq.POLLIN)
+        poller.register(pidfd, zmq.POLLIN)
+        poller.register(self._wakeup, zmq.POLLIN)
+        hello = wire.Hello(wire.PROTOCOL, self._session, os.getpid())
+        self._outgoing.appendleft(hello)
+        unsent: deque[wire.Frames] = deque()
+        while not (self._closing and not self._outgoing and not unsent):
+            self._send_queued(socket, unsent)
+            ready = dict(poller.poll(10 if unsent or self._outgoing else None))
+            if self._wakeup in ready:
+                os.eventfd_read(self._wakeup)
+            if socket in ready:
+                self._receive(socket)
+            if pidfd in ready and socket not in ready:
+                return
+
+    def _send_queued(self, socket: "zmq.Socket[bytes]", unsent: "deque[wire.Frames]") -> None:
+        while unsent or self._outgoing:
+            if not unsent:
+                unsent.append(wire.encode(self._next_message()))
+            try:
+                socket.send_multipart(unsent[0], flags=zmq.DONTWAIT)
+            except zmq.Again:
+                return
+            unsent.popleft()
+
+    def _next_message(self) -> wire.Message:
+        first = self._outgoing.popleft()
+        if not isinstance(first, JobSpec):
+            return first
+        jobs, size = [first], len(first.payload)
+        while self._outgoing and len(jobs) < wire.MAX_JOBS_PER_MESSAGE:
+            following = self._outgoing[0]
+            if not isinstance(following, JobSpec):
+                break
+            size += len(following.payload)
+            if size > MAX_BATCH_BYTES:
+                break
+            jobs.append(following)
+            self._outgoing.popleft()
+        return wire.Submit(tuple(jobs))
+
+    def _receive(self, socket: "zmq.Socket[bytes]") -> None:
+        while True:
+            try:
+                frames = socket.recv_multipart(flags=zmq.DONTWAIT)
+            except zmq.Again:
+                return
+            message = wire.decode(frames)
+            if isinstance(message, wire.Welcome):
+                self._greeted.set()
+            elif isinstance(message, wire.Refused) and message.reason == "version":
+                raise VersionMismatch(wire.PROTOCOL, message.text)
+            else:
+                self._on_message(message)
+
+
+def _wait_for_address(places: Places, deadline: float) -> Address:
+    while True:
+        if address := find_address(places):
+            return address
+        if not is_locked(places):
+            raise BrokerUnavailable(f"no broker is running in {places.directory}")
+        if time.monotonic() > deadline:
+            raise BrokerUnavailable(
+                f"a broker has been starting for {WAIT_S:.0f} s without getting ready"
+            )
+        time.sleep(LOOK_AGAIN_S)

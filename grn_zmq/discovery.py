@@ -1,0 +1,84 @@
+"""Is a broker there, and where? The lock says whether, the address file says where.
+
+The address is written only once the sockets are bound, so whoever reads it can connect.
+"""
+
+import fcntl
+import json
+import os
+from dataclasses import asdict, dataclass
+from typing import IO
+
+from .errors import BrokerRunning
+from .paths import Places
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a broker listens, and whom to signal to stop it with all it started."""
+
+    pid: int
+    supervisor_pid: int
+    clients: str
+    workers: str
+
+
+class BrokerLock:
+    """Held for the life of the broker; the kernel lets go of it whatever happens."""
+
+    def __init__(self, places: Places) -> None:
+        """Take the lock, or say who has it.
+
+        Raises:
+            BrokerRunning: Another broker of this user is alive.
+        """
+        self._places = places
+        self._file: IO[str] = open(places.lock, "a+", encoding="utf-8")  # noqa: SIM115
+        os.chmod(places.lock, 0o600)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._file.seek(0)
+            holder = self._file.read().strip()
+            self._file.close()
+            raise BrokerRunning(int(holder) if holder.isdigit() else 0) from None
+        self._file.truncate(0)
+        self._file.write(str(os.getpid()))
+        self._file.flush()
+
+    def publish(self, address: Address) -> None:
+        """Tell clients and workers where to connect."""
+        draft = self._places.address.with_suffix(".draft")
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            json.dump(asdict(address), file)
+        os.replace(draft, self._places.address)
+
+    def close(self) -> None:
+        """Take the address back, then let go."""
+        self._places.address.unlink(missing_ok=True)
+        self._file.close()
+
+
+def find_address(places: Places) -> Address | None:
+    """Give the address of the living broker, or None if none lives or it is not ready."""
+    try:
+        facts = json.loads(places.address.read_text())
+        address = Address(**facts)
+    except (OSError, ValueError, TypeError):
+        return None
+    return address if is_locked(places) else None
+
+
+def is_locked(places: Places) -> bool:
+    """Whether a broker lives, ready or still starting."""
+    try:
+        file = open(places.lock, encoding="utf-8")  # noqa: SIM115
+    except OSError:
+        return False
+    with file:
+        try:
+            # Shared, so that two who ask at once do not take each other for a broker.
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        return False

@@ -1,0 +1,363 @@
+"""The job process: takes runs from its worker, calls the function, answers.
+
+    worker -> job    {"setup": true, "environment": ...} + context, once, first
+                     {"kind": "call" | "command", "job_id", "attempt", ...} + content + 2 pipes
+    job -> worker    {"ready": true, "pid", "baseline_bytes"} once set up
+                     {"outcome": "succeeded" | "failed" | "exited", ...} + value or exception
+
+The end of the socket asks the process to leave. A command replaces the process; its outcome
+is the exit status that the keeper reports.
+"""
+
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+import types
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final, NoReturn
+
+from . import channel, keeper
+
+# Run by `interpreter -P -c BOOT package_dir ctl_fd job_fd`.
+BOOT: Final = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from grn_zmq.jobmain import main; main()"
+)
+# How long atexit handlers and threads may take once the worker asked the process to leave.
+LEAVE_S: Final = 5.0
+# What shells say of a command that is not there, and of one that cannot be run.
+NOT_FOUND_STATUS: Final = 127
+NOT_EXECUTABLE_STATUS: Final = 126
+# Writing this to clear_refs sets the peak counter back to the present size.
+RESET_PEAK: Final = "5"
+
+Result = tuple[dict[str, object], bytes]
+
+
+def main() -> NoReturn:
+    """Become the keeper; its fork becomes the job process."""
+    ctl_fd, job_fd = int(sys.argv[2]), int(sys.argv[3])
+    for fd in (ctl_fd, job_fd):
+        os.set_inheritable(fd, False)
+    keeper.keep(socket.socket(fileno=ctl_fd), lambda: serve(job_fd))
+
+
+def serve(job_fd: int) -> NoReturn:
+    """Be the job process until the worker closes the socket."""
+    keeper.close_others({job_fd})
+    job = JobSide(socket.socket(fileno=job_fd))
+    try:
+        while (packet := channel.receive(job.sock)) is not None:
+            job.react(packet)
+    except (BrokenPipeError, ConnectionResetError):
+        pass  # the worker closed the socket while we worked
+    _leave()
+
+
+class JobSide:
+    """What one job process remembers between its runs."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.pid = os.getpid()
+        self.functions: dict[str, tuple[Callable[..., Any], Callable[..., Any] | None]] = {}
+        self.base_environment: dict[str, str] = {}
+        self.run_names: set[str] = set()
+        self.setup_error: BaseException | None = None
+        self.on_interrupt: Any = signal.default_int_handler
+        signal.signal(signal.SIGINT, _ignore_signal)
+        # A fork of the user's must not answer in our name.
+        os.register_at_fork(after_in_child=sock.close)
+
+    def react(self, packet: channel.Packet) -> None:
+        """Do what one packet asks for."""
+        if "setup" in packet.header:
+            self.set_up(packet)
+        elif packet.header["kind"] == "command":
+            self.run_command(packet)
+        else:
+            self.run_call(packet)
+
+    def set_up(self, packet: channel.Packet) -> None:
+        """Take over the client's context; what fails is told by the first run."""
+        from . import payload  # noqa: F401  (so that its size is part of the baseline)
+        from .context import Context
+
+        try:
+            context = Context.from_bytes(packet.body)
+            extra = _environment(packet.header)
+            self.base_environment = {**context.environment, **extra}
+            context.adopt(extra)
+            _freshen()
+            _teach_multiprocessing()
+        except BaseException as error:
+            self.setup_error = error
+        size = _resident_bytes()
+        channel.send(self.sock, {"ready": True, "pid": self.pid, "baseline_bytes": size})
+
+    def run_call(self, packet: channel.Packet) -> None:
+        """Call the function, flush, answer."""
+        streams = _take_streams(packet.fds)
+        self._update_environment(packet.header)
+        cwd = _cwd()
+        _reset_peak()
+        before_bytes = _peak_bytes()
+        try:
+            header, body = self._call(packet)
+        except BaseException as error:  # an interrupt between the function and the answer
+            header, body = _failure(error)
+        if os.getpid() != self.pid:
+            os._exit(0)  # a fork inside the function came back from it
+        intact = _flush() and _streams() == streams and _cwd() == cwd
+        threads, children = threading.active_count() - 1, _has_children()
+        header |= {
+            "threads": threads,
+            "children": children,
+            "clean": intact and not threads and not children,
+            "before_bytes": before_bytes,
+            "peak_bytes": _peak_bytes(),
+        }
+        _silence_streams()
+        channel.send(self.sock, header, body)
+
+    def _call(self, packet: channel.Packet) -> Result:
+        from . import payload
+
+        try:
+            signal.signal(signal.SIGINT, self.on_interrupt)
+            if self.setup_error is not None:
+                raise self.setup_error
+            function, content = self._function(packet)
+            args, kwargs = payload.load_arguments(content)
+            value = function(*args, **kwargs)
+            if isinstance(value, Coroutine):
+                value = _await(value)
+            return {"outcome": "succeeded"}, payload.dump_value(value)
+        except SystemExit as request:
+            return {"outcome": "exited", "exit_status": _exit_status(request)}, b""
+        except BaseException as error:
+            return _failure(error)
+        finally:
+            chosen = signal.getsignal(signal.SIGINT)  # None: by C code, unknown to Python
+            self.on_interrupt = signal.default_int_handler if chosen is None else chosen
+            signal.signal(signal.SIGINT, _ignore_signal)
+
+    def _function(self, packet: channel.Packet) -> tuple[Callable[..., Any], memoryview]:
+        """Return what to call, and the rest of the content: its arguments."""
+        from . import payload
+
+        name, size = str(packet.header["function"]), packet.header["function_size"]
+        assert isinstance(size, int)
+        content = memoryview(packet.body)
+        if size:
+            self.functions[name] = payload.load_function(content[:size])
+        function, stand_in = self.functions[name]
+        if packet.header["stand_in"] and stand_in is not None:
+            function = stand_in
+        return function, content[size:]
+
+    def _update_environment(self, header: Mapping[str, object]) -> None:
+        """Set this run's variables, and put back those only the run before had."""
+        wanted = _environment(header)
+        wanted["GRN_JOB_ID"] = str(header["job_id"])
+        wanted["GRN_ATTEMPT"] = str(header["attempt"])
+        for name in self.run_names - wanted.keys():
+            if name in self.base_environment:
+                os.environ[name] = self.base_environment[name]
+            else:
+                os.environ.pop(name, None)
+        os.environ.update(wanted)
+        self.run_names = set(wanted)
+        time.tzset()
+
+    def run_command(self, packet: channel.Packet) -> NoReturn:
+        """Become the command."""
+        import msgpack
+
+        _take_streams(packet.fds)
+        self._update_environment(packet.header)
+        argv = msgpack.unpackb(packet.body, unicode_errors="surrogatepass")
+        for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+        try:
+            if self.setup_error is not None:
+                raise self.setup_error
+            _open_stdin(str(packet.header["stdin"]))
+        except BaseException as error:
+            _refuse(f"{argv[0]}: cannot be started: {error}", NOT_EXECUTABLE_STATUS)
+        try:
+            os.execvp(argv[0], argv)
+        except FileNotFoundError:
+            _refuse(f"{argv[0]}: command not found", NOT_FOUND_STATUS)
+        except (OSError, ValueError) as error:
+            _refuse(f"{argv[0]}: cannot be run: {error}", NOT_EXECUTABLE_STATUS)
+
+
+def _open_stdin(path: str) -> None:
+    """Make a FIFO standard input; without a path it stays empty."""
+    if path:
+        fd = os.open(path, os.O_RDONLY)
+        os.dup2(fd, 0)
+        os.close(fd)
+
+
+def _refuse(text: str, status: int) -> NoReturn:
+    os.write(2, f"grn: {text}\n".encode(errors="surrogateescape"))
+    os._exit(status)
+
+
+def _freshen() -> None:
+    """Give the interpreter the streams and the `__main__` a job expects."""
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    # No __file__: multiprocessing's spawn would run the user's script again. What lives in
+    # __main__ travels by value.
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    sys.modules["__main__"].__dict__["__builtins__"] = sys.modules["builtins"]
+
+
+def _environment(header: Mapping[str, object]) -> dict[str, str]:
+    environment = header.get("environment")
+    return dict(environment) if isinstance(environment, dict) else {}
+
+
+def _teach_multiprocessing() -> None:
+    """Let functions and classes of `__main__` travel to the job's own workers by value."""
+    import pickle
+    from multiprocessing.reduction import ForkingPickler
+
+    import cloudpickle
+
+    def reducer_override(self: object, thing: object) -> object:
+        by_value = isinstance(thing, types.FunctionType | type)
+        if by_value and getattr(thing, "__module__", None) == "__main__":
+            return pickle.loads, (cloudpickle.dumps(thing),)
+        return NotImplemented
+
+    setattr(ForkingPickler, "reducer_override", reducer_override)  # noqa: B010
+
+
+def _await(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    import asyncio
+
+    async def awaited() -> Any:
+        return await coroutine
+
+    return asyncio.run(awaited())
+
+
+def _failure(error: BaseException) -> Result:
+    from . import tracebacks
+
+    header: dict[str, object] = {
+        "outcome": "failed",
+        "error_type": tracebacks.error_type(error),
+        "error_text": tracebacks.error_text(error),
+    }
+    return header, tracebacks.dump_exception(error)
+
+
+def _exit_status(request: SystemExit) -> int:
+    """Return the status `sys.exit` asked for, as the interpreter would."""
+    if request.code is None:
+        return 0
+    if isinstance(request.code, int):
+        return request.code & 0xFF
+    print(request.code, file=sys.stderr)
+    return 1
+
+
+def _ignore_signal(number: int, frame: object) -> None:
+    """Do nothing. Unlike SIG_IGN this is not inherited by what the job starts."""
+
+
+def _take_streams(fds: list[int]) -> list[tuple[int, int]]:
+    """Make the run's pipes standard output and error; return what tells them apart."""
+    for target, fd in zip((1, 2), fds, strict=True):
+        os.dup2(fd, target)
+        os.close(fd)
+    return _streams()
+
+
+def _streams() -> list[tuple[int, int]]:
+    """Say what files standard output and error are; nothing if Python writes elsewhere."""
+    if sys.stdout is not sys.__stdout__ or sys.stderr is not sys.__stderr__:
+        return []
+    try:
+        return [(stat.st_dev, stat.st_ino) for stat in (os.fstat(1), os.fstat(2))]
+    except OSError:
+        return []
+
+
+def _silence_streams() -> None:
+    """Send what is written between two runs nowhere: it belongs to neither."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
+    os.close(null)
+
+
+def _flush() -> bool:
+    """Write out all buffers, C's too; False if a stream is broken."""
+    try:
+        for stream in {sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__} - {None}:
+            stream.flush()  # type: ignore[union-attr]
+        keeper.flush_c_streams()
+    except Exception:
+        return False
+    return True
+
+
+def _cwd() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
+
+
+def _has_children() -> bool:
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _reset_peak() -> None:
+    try:
+        with open("/proc/self/clear_refs", "w") as clear_refs:
+            clear_refs.write(RESET_PEAK)
+    except OSError:
+        pass  # the peak then covers the whole life of the process
+
+
+def _peak_bytes() -> int:
+    with open("/proc/self/status") as status:
+        for line in status:
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+def _resident_bytes() -> int:
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _leave() -> NoReturn:
+    """End as an interpreter does: threads, atexit handlers, buffers; but not for ever."""
+    import atexit
+
+    try:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, LEAVE_S)
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        _flush()
+    finally:
+        os._exit(0)

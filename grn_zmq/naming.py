@@ -1,0 +1,50 @@
+"""What a job type is called: the same string wherever and however the program is started."""
+
+import inspect
+import os
+import re
+import sys
+from collections.abc import Callable
+from typing import Any
+
+_NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?\Z")
+
+
+def type_of_function(function: Callable[..., Any]) -> str:
+    """`module::qualname` for what can be imported, else the script's real path."""
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    if name.rpartition(".")[2] == "<lambda>":
+        name += _position(function)
+    module = getattr(function, "__module__", None) or type(function).__module__
+    if module != "__main__":
+        return f"{module}::{name}"
+    return f"{_main_path(function)}::{name}"
+
+
+def _position(function: Callable[..., Any]) -> str:
+    """Tell lambdas apart by where they stand: line, and column where Python knows it."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return ""
+    columns = [column for _, _, column, _ in code.co_positions() if column]
+    return f":{code.co_firstlineno}:{min(columns, default=0)}"
+
+
+def _main_path(function: Callable[..., Any]) -> str:
+    main = sys.modules.get("__main__")
+    spec = getattr(main, "__spec__", None)
+    if spec is not None and spec.name not in ("__main__", None):
+        return str(spec.name).removesuffix(".__main__")  # python -m package.module
+    path = getattr(main, "__file__", None)
+    if path is None:
+        try:
+            path = inspect.getfile(function)
+        except (TypeError, OSError):
+            return "<interactive>"
+    return os.path.realpath(path) if not path.startswith("<") else path
+
+
+def type_of_command(text: str) -> str:
+    """The command text with words that are numbers written `#`: the same job, other values."""
+    words = re.split(r"(\s+|=)", text.strip())
+    return "".join("#" if _NUMBER.match(word) else word for word in words)

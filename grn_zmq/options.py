@@ -1,0 +1,106 @@
+"""The options of `@grn.job`, checked when decorating."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final
+
+_POLICIES: Final = {
+    "spread": "spread",
+    "spreading": "spread",
+    "pack": "pack",
+    "packing": "pack",
+}
+_UNAVAILABLE: Final = ("raise", "local")
+
+# Names the ancestors of this package used; each says the same as the option it stands for.
+_ALIASES: Final = {"jobstr": "type", "resource_policy": "policy"}
+
+
+@dataclass(frozen=True, slots=True)
+class JobOptions:
+    """What may be said about a job. See the README for what each does."""
+
+    type: str | None = None
+    name: str = ""
+    by: tuple[str, ...] = ()
+    policy: str = "spread"
+    inline: bool = False
+    reuse: bool = True
+    when_unavailable: str = "raise"
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check_text("type", self.type, optional=True)
+        _check_text("name", self.name)
+        _check(
+            all(isinstance(name, str) and name.isidentifier() for name in self.by),
+            f"by={self.by!r} must be names of arguments, such as by=('batch_size',)",
+        )
+        for option in ("inline", "reuse"):
+            _check(
+                isinstance(getattr(self, option), bool),
+                f"{option}={getattr(self, option)!r} must be True or False",
+            )
+        if self.when_unavailable not in _UNAVAILABLE:
+            raise ValueError(
+                f"when_unavailable={self.when_unavailable!r} must be 'raise' or 'local'"
+            )
+        _check(
+            all(isinstance(k, str) and isinstance(v, str) for k, v in self.env.items()),
+            f"env={self.env!r} must map names to texts",
+        )
+
+    @classmethod
+    def parse(cls, given: Mapping[str, Any]) -> "JobOptions":
+        """Check what the user wrote.
+
+        Raises:
+            TypeError: An option that does not exist, or a value of the wrong type.
+            ValueError: A value that is not one of those allowed.
+        """
+        return cls()._with(given)
+
+    def with_options(self, **given: Any) -> "JobOptions":
+        """The same options with some changed."""
+        return self._with(given)
+
+    def _with(self, given: Mapping[str, Any]) -> "JobOptions":
+        known = [one.name for one in fields(self)]
+        values: dict[str, Any] = {}
+        for name, value in given.items():
+            if name == "continue_on_server_unavailable":
+                name, value = "when_unavailable", "local" if value else "raise"
+            name = _ALIASES.get(name, name)
+            if name not in known:
+                raise TypeError(f"unknown option {name}=; there are {', '.join(known)}")
+            if name in values:
+                raise TypeError(f"option {name}= is given twice")
+            values[name] = value
+        if "policy" in values:
+            values["policy"] = _policy(values["policy"])
+        if "by" in values:
+            values["by"] = (
+                (values["by"],) if isinstance(values["by"], str) else tuple(values["by"])
+            )
+        return replace(self, **values)
+
+
+def _policy(value: object) -> str:
+    if not isinstance(value, str) or value not in _POLICIES:
+        raise ValueError(
+            f"policy={value!r}: choose 'spread' (the emptiest device) or 'pack' (the fullest)"
+        )
+    return _POLICIES[value]
+
+
+def _check_text(name: str, value: object, *, optional: bool = False) -> None:
+    fine = isinstance(value, str) and len(value) <= 4096 and value.isprintable()
+    _check(
+        fine or (optional and value is None),
+        f"{name}={value!r} must be a printable text of at most 4096 characters",
+    )
+
+
+def _check(fine: bool, text: str) -> None:
+    if not fine:
+        raise TypeError(text)

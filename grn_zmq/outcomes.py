@@ -1,0 +1,75 @@
+"""From how a job ended to what its caller gets: a value, or an error that says why."""
+
+from typing import Any
+
+from .errors import (
+    JobError,
+    JobExited,
+    JobFailed,
+    JobKilled,
+    JobLost,
+    JobNotStarted,
+    JobTooLarge,
+)
+from .payload import load_value
+from .records import JobSpec, Outcome
+from .tracebacks import load_exception
+
+_warned: set[str] = set()
+
+
+def open_outcome(outcome: Outcome, spec: JobSpec | None) -> tuple[Any, BaseException | None]:
+    """Give the value, or the exception to raise. Only the job's own client may do this."""
+    if outcome.outcome != "succeeded":
+        return None, _error(outcome, spec)
+    if not outcome.payload:
+        return outcome.exit_status, None  # a command, or an inline job
+    try:
+        return load_value(outcome.payload), None
+    except Exception as error:
+        return None, _unreadable(outcome, error)
+
+
+def _error(outcome: Outcome, spec: JobSpec | None) -> BaseException:
+    job_id = outcome.job_id
+    if outcome.outcome == "killed":
+        return JobKilled(job_id, signal=outcome.signal or 9)
+    if outcome.outcome == "lost":
+        return JobLost(job_id, outcome.error_text)
+    if outcome.error_type == "JobExited":
+        return JobExited(job_id, exit_status=outcome.exit_status or 0)
+    if outcome.error_type == "JobNotStarted":
+        return JobNotStarted(job_id, outcome.error_text)
+    if outcome.error_type == "JobTooLarge":
+        return JobTooLarge(
+            job_id,
+            job_type=spec.job_type if spec else "this job",
+            need_bytes=outcome.need_bytes,
+            largest_bytes=outcome.largest_bytes,
+        )
+    if outcome.payload:
+        return load_exception(outcome.payload, job_id)
+    return JobError(job_id, f"job {job_id} {outcome.outcome}: {outcome.error_text}")
+
+
+def _unreadable(outcome: Outcome, error: Exception) -> BaseException:
+    return JobFailed(
+        outcome.job_id,
+        error_type=type(error).__name__,
+        error_text=f"the job returned, but its value cannot be unpickled here: {error}",
+        traceback_text="",
+    )
+
+
+def warn_about(outcome: Outcome, spec: JobSpec | None) -> None:
+    """Say once per job type that a job on a GPU was never seen to use one."""
+    unseen = outcome.device.startswith("nvml") and outcome.outcome == "succeeded"
+    if spec is None or not unseen or outcome.seen or spec.job_type in _warned:
+        return
+    _warned.add(spec.job_type)
+    from loguru import logger
+
+    logger.warning(
+        f"{spec.job_type} was never seen to use its GPU ({outcome.device}). If it does use "
+        f"it, start the broker where process ids are visible (in Docker: --pid=host)"
+    )

@@ -1,0 +1,85 @@
+"""Where a user's broker is found: a private directory with its sockets, lock and address."""
+
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import UnsafeDirectory
+
+# What fits into the kernel's address of a unix socket.
+MAX_SOCKET_PATH = 107
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The files of one broker, all below one directory that only its user may enter."""
+
+    directory: Path
+
+    @property
+    def lock(self) -> Path:
+        return self.directory / "broker.lock"
+
+    @property
+    def address(self) -> Path:
+        return self.directory / "broker.json"
+
+    @property
+    def clients_socket(self) -> Path:
+        return self.directory / "clients" / "broker.sock"
+
+    @property
+    def workers_socket(self) -> Path:
+        return self.directory / "workers" / "broker.sock"
+
+    def make(self) -> None:
+        """Create the directories, or refuse those that others could reach."""
+        for directory in (
+            self.directory,
+            self.clients_socket.parent,
+            self.workers_socket.parent,
+        ):
+            make_private(directory)
+        longest = max(len(os.fsencode(p)) for p in (self.clients_socket, self.workers_socket))
+        if longest > MAX_SOCKET_PATH:
+            raise UnsafeDirectory(
+                f"{self.directory} is too deep: a socket path has at most {MAX_SOCKET_PATH} "
+                f"bytes, this one {longest}. Set XDG_RUNTIME_DIR to a shorter directory"
+            )
+
+
+def find_places(environ: Mapping[str, str]) -> Places:
+    """Give the places of this user's broker; nothing is created."""
+    runtime = environ.get("XDG_RUNTIME_DIR")
+    if runtime and os.path.isdir(runtime):
+        return Places(Path(runtime) / "grn")
+    return Places(state_directory(environ) / "run")
+
+
+def state_directory(environ: Mapping[str, str]) -> Path:
+    """Where what outlives a login is kept."""
+    home = environ.get("XDG_STATE_HOME") or os.path.join(
+        os.path.expanduser("~"), ".local/state"
+    )
+    return Path(home) / "grn"
+
+
+def make_private(directory: Path) -> None:
+    """Create a directory for this user alone, or check that it is one."""
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        directory.mkdir(mode=0o700)
+    except FileExistsError:
+        pass
+    facts = directory.lstat()
+    if not stat.S_ISDIR(facts.st_mode):
+        raise UnsafeDirectory(f"{directory} is not a directory: remove it, or move it away")
+    if facts.st_uid != os.geteuid():
+        raise UnsafeDirectory(
+            f"{directory} belongs to user id {facts.st_uid}, not to you: set XDG_RUNTIME_DIR "
+            f"to a directory of your own"
+        )
+    if facts.st_mode & 0o077:
+        raise UnsafeDirectory(f"others may enter {directory}: run `chmod 700 {directory}`")

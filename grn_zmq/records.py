@@ -1,0 +1,213 @@
+"""What messages are made of: jobs, attempts, results and devices as they travel.
+
+Each record checks its own closed sets, so that a wrong word is refused where it enters.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+KINDS: Final = frozenset({"call", "command", "inline"})
+POLICIES: Final = frozenset({"spread", "pack"})
+STREAMS: Final = frozenset({"stdout", "stderr"})
+OUTCOMES: Final = frozenset(
+    {"succeeded", "failed", "killed", "oom", "timed-out", "cancelled", "lost", "expired"}
+)
+HOWS: Final = frozenset({"interrupt", "terminate", "kill"})
+
+
+MAX_NAME: Final = 4096
+_HEX: Final = frozenset("0123456789abcdef")
+
+Scalar = int | float | str | bool
+
+
+def require(ok: bool, what: str) -> None:
+    if not ok:
+        raise ValueError(what)
+
+
+def require_id(text: str, what: str = "job id") -> None:
+    require(len(text) == 32 and _HEX.issuperset(text), f"{text[:40]!r} is not a {what}")
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """What many jobs share, named by its digest: a function, or a context."""
+
+    digest: str
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """One job as its client describes it. Everything but the payload is in clear."""
+
+    job_id: str
+    job_type: str
+    name: str
+    kind: str
+    by: dict[str, Scalar]
+    policy: str
+    function: str
+    context: str
+    parent: str
+    pin: str
+    stdin: str
+    detached: bool
+    has_stand_in: bool
+    reuse: bool
+    payload: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        require_id(self.job_id)
+        require(self.kind in KINDS, f"unknown kind of job {self.kind[:40]!r}")
+        require(self.policy in POLICIES, f"unknown policy {self.policy[:40]!r}")
+        require(0 < len(self.job_type) <= MAX_NAME, "a job type has 1 to 4096 characters")
+        require(len(self.name) <= MAX_NAME, "a name has at most 4096 characters")
+        if self.parent:
+            require_id(self.parent, "parent's job id")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One attempt of a job inside its lease, as the worker needs to know it."""
+
+    job_id: str
+    attempt: int
+    job_type: str
+    session: str
+    kind: str
+    lease_bytes: int
+    stand_in: bool
+    function: str
+    context: str
+    stdin: str
+    reuse: bool
+    pid: int
+    payload: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """An attempt whose body is about to start; `environment` names its device."""
+
+    job_id: str
+    attempt: int
+    device: str
+    stand_in: bool
+    environment: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How an attempt ended, as its worker saw it."""
+
+    job_id: str
+    attempt: int
+    outcome: str
+    exit_status: int | None
+    signal: int | None
+    peak_bytes: int
+    seen: bool
+    run_s: float
+    error_type: str
+    error_text: str
+    payload: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        require(self.outcome in OUTCOMES, f"unknown outcome {self.outcome[:40]!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a job ended, as its client is told."""
+
+    job_id: str
+    outcome: str
+    exit_status: int | None
+    signal: int | None
+    device: str
+    peak_bytes: int
+    seen: bool
+    wait_s: float
+    run_s: float
+    error_type: str
+    error_text: str
+    need_bytes: int
+    largest_bytes: int
+    payload: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What one running attempt uses on the device now."""
+
+    job_id: str
+    attempt: int
+    used_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFacts:
+    """What a device is; fixed for the life of its worker."""
+
+    index: int
+    name: str
+    uuid: str
+    kind: str
+    device_class: str
+    total_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """One job as lists show it."""
+
+    number: int
+    job_id: str
+    name: str
+    job_type: str
+    kind: str
+    state: str
+    why: str
+    device: str
+    attempt: int
+    measuring: bool
+    lease_bytes: int
+    used_bytes: int
+    peak_bytes: int
+    wait_s: float
+    run_s: float
+    client_pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRow:
+    """One device as lists show it."""
+
+    facts: DeviceFacts
+    worker_pid: int
+    max_jobs: int | None
+    used_bytes: int
+    foreign_bytes: int
+    idle_bytes: int
+    leased_bytes: int
+    jobs: int
+    measuring: str
+    utilisation: float
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """The number under which the broker lists an accepted job."""
+
+    job_id: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptId:
+    """One attempt of one job."""
+
+    job_id: str
+    attempt: int

@@ -1,0 +1,130 @@
+"""Starting and stopping broker and workers from Python: for tests, and for `grn run`."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from types import TracebackType
+from typing import IO, Any, Final
+
+from .discovery import find_address
+from .errors import BrokerUnavailable
+from .paths import find_places
+
+READY_S: Final = 60.0
+# Longer than workers take to end their jobs.
+STOP_S: Final = 20.0
+READY_TEXT: Final = "ready\n"
+
+
+class Server:
+    """A broker with its workers that this process started; stops with `stop` or `with`."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", log: IO[bytes]) -> None:
+        self._process = process
+        self._log = log
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def log(self) -> str:
+        """What broker and workers have logged so far."""
+        self._log.seek(0)
+        return self._log.read().decode(errors="replace")
+
+    def stop(self) -> None:
+        """End jobs, workers and broker. May be called twice."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()  # its children follow it
+                self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout, self._log):
+            if stream is not None:
+                stream.close()
+
+    def __enter__(self) -> "Server":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+def start(
+    devices: str | None = None,
+    *,
+    max_jobs: int | None = None,
+    debug: bool = False,
+    log: IO[Any] | None = None,
+) -> Server:
+    """Start a broker and workers for this user; return when jobs can be submitted.
+
+    Args:
+        devices: As `grn start --devices`: None for GPUs or shares of host memory.
+        max_jobs: Jobs at once on each device; None for the default of the devices.
+        log: Where broker and workers log; None keeps it for `Server.log()`.
+
+    Raises:
+        BrokerUnavailable: It did not come up; the text has its own error.
+    """
+    command = [sys.executable, "-m", "grn_zmq.cli.main", "start", "--notify"]
+    if devices is not None:
+        command += ["--devices", devices]
+    if max_jobs is not None:
+        command += ["--max-jobs", str(max_jobs)]
+    if debug:
+        command += ["--debug"]
+    kept = tempfile.TemporaryFile(prefix="grn-log-")  # noqa: SIM115
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,  # while we hold it open, broker and workers live
+        stdout=subprocess.PIPE,
+        stderr=log or kept,
+        start_new_session=True,
+    )
+    server = Server(process, kept)
+    try:
+        _await_ready(process)
+    except BaseException as error:
+        process.kill() if isinstance(error, KeyboardInterrupt) else process.wait(STOP_S)
+        said = last_line(server.log())
+        server.stop()
+        if isinstance(error, BrokerUnavailable):
+            raise BrokerUnavailable(f"broker and workers did not start: {said}") from None
+        raise
+    return server
+
+
+def _await_ready(process: "subprocess.Popen[bytes]") -> None:
+    """Wait until the starter says that all workers have joined."""
+    assert process.stdout is not None
+    deadline = time.monotonic() + READY_S
+    os.set_blocking(process.stdout.fileno(), True)
+    for line in process.stdout:
+        if line.decode() == READY_TEXT:
+            return
+        if time.monotonic() > deadline:
+            break
+    raise BrokerUnavailable("broker and workers did not start")
+
+
+def last_line(text: str) -> str:
+    """The last thing a failed process said, which is why it failed."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "it said nothing"
+
+
+def running_pid() -> int | None:
+    """The pid of this user's broker, if one is ready."""
+    address = find_address(find_places(os.environ))
+    return address.pid if address else None

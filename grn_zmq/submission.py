@@ -1,0 +1,116 @@
+"""From a call to a job: what travels, under which name, and in whose context."""
+
+import inspect
+import os
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from typing import Any, Final
+
+from .codec import MAX_BODY_BYTES
+from .context import Context
+from .errors import TooLarge
+from .options import JobOptions
+from .payload import digest, dump_arguments, dump_function
+from .records import Blob, JobSpec, Scalar
+
+# The inline job this code runs in, if any; a shipped one names itself in the environment.
+inline_job: ContextVar[str] = ContextVar("inline_job", default="")
+
+# One Submit carries at least one job, and its body has this limit.
+MAX_PAYLOAD_BYTES: Final = MAX_BODY_BYTES
+
+
+def new_id() -> str:
+    return uuid.uuid4().hex
+
+
+def parent_id() -> str:
+    """The job this code is part of, or nothing."""
+    return inline_job.get() or os.environ.get("GRN_JOB_ID", "")
+
+
+def describe_call(
+    function: Callable[..., Any],
+    stand_in: Callable[..., Any] | None,
+    job_type: str,
+    options: JobOptions,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    *,
+    detached: bool = False,
+) -> tuple[JobSpec, tuple[Blob, ...]]:
+    """Give the job of one call, and the blobs it shares with others.
+
+    Raises:
+        NotPicklable: A value cannot travel; the text names it.
+        TooLarge: The arguments are larger than a message may be.
+    """
+    shipped = dump_function(function, stand_in)
+    content = dump_arguments(args, kwargs, function)
+    if len(content) > MAX_PAYLOAD_BYTES:
+        raise TooLarge("the arguments", len(content), MAX_PAYLOAD_BYTES)
+    code = Blob(digest(shipped), shipped)
+    context = context_blob(options.env)
+    spec = JobSpec(
+        job_id=new_id(),
+        job_type=job_type,
+        name=options.name,
+        kind="call",
+        by=bind_by(function, options.by, args, kwargs),
+        policy=options.policy,
+        function=code.digest,
+        context=context.digest,
+        parent=parent_id(),
+        pin="",
+        stdin="",
+        detached=detached,
+        has_stand_in=stand_in is not None,
+        reuse=options.reuse,
+        payload=content,
+    )
+    return spec, (code, context)
+
+
+def bind_by(
+    function: Callable[..., Any],
+    names: tuple[str, ...],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+) -> dict[str, Scalar]:
+    """Give the values of the arguments that change the memory need."""
+    if not names:
+        return {}
+    bound = inspect.signature(function).bind(*args, **kwargs)
+    bound.apply_defaults()
+    given = {**bound.arguments, **bound.arguments.get("kwargs", {})}
+    return {name: _scalar(name, given[name]) for name in names}
+
+
+def _scalar(name: str, value: Any) -> Scalar:
+    if hasattr(value, "item") and not isinstance(value, int | float | str):
+        value = value.item()  # a number of numpy or torch
+    if isinstance(value, int | float | str):
+        return value
+    raise TypeError(
+        f"by={name!r}: its value must be a number or a text, not {type(value).__name__}"
+    )
+
+
+_last: tuple[tuple[Any, ...], Blob] | None = None
+_last_lock = threading.Lock()
+
+
+def context_blob(extra: Mapping[str, str]) -> Blob:
+    """Give this process's context; made anew only when something in it has changed."""
+    global _last
+    key = (os.getcwd(), tuple(sys.path), tuple(sys.argv), dict(os.environ), dict(extra))
+    with _last_lock:
+        if _last is not None and _last[0] == key:
+            return _last[1]
+        packed = Context.capture(extra).to_bytes()
+        blob = Blob(digest(packed), packed)
+        _last = (key, blob)
+        return blob

@@ -1,0 +1,55 @@
+"""Sizes in bytes, as people write and read them."""
+
+import re
+from typing import Final
+
+KIB: Final = 1024
+MIB: Final = 1024**2
+GIB: Final = 1024**3
+TIB: Final = 1024**4
+
+# As in Slurm a single letter is binary; "GB" is what is printed on a box: decimal.
+_FACTORS: Final = {
+    "": MIB,
+    "b": 1,
+    "k": KIB,
+    "kib": KIB,
+    "kb": 1000,
+    "m": MIB,
+    "mib": MIB,
+    "mb": 1000**2,
+    "g": GIB,
+    "gib": GIB,
+    "gb": 1000**3,
+    "t": TIB,
+    "tib": TIB,
+    "tb": 1000**4,
+}
+_SIZE: Final = re.compile(r"\s*([0-9]{1,20}(?:\.[0-9]*)?|\.[0-9]+)\s*([a-zA-Z]*)\s*", re.ASCII)
+_STEPS: Final = ((TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB"))
+
+
+def parse_bytes(text: str) -> int:
+    """Turn a size such as 512M, 8GiB or 1.5g into bytes; a bare number is MiB.
+
+    Raises:
+        ValueError: It is no size, or less than one byte. The text is named.
+    """
+    match = _SIZE.fullmatch(text)
+    factor = _FACTORS.get(match[2].lower()) if match else None
+    if match is None or factor is None:
+        raise ValueError(f"{text!r} is no size: write 512M, 8GiB or a bare number of MiB")
+    number = match[1]
+    count = int(number) * factor if number.isdigit() else int(float(number) * factor)
+    if count < 1:
+        raise ValueError(f"{text!r} is no size: it must be more than zero")
+    return count
+
+
+def format_bytes(count: int) -> str:
+    """Write a number of bytes for people, with one decimal: `4.0 GiB`."""
+    for step, name in _STEPS:
+        # What would be rounded up to 1024.0 of a unit is 1.0 of the next.
+        if abs(count) >= step - step / KIB * 0.05:
+            return f"{count / step:.1f} {name}"
+    return f"{count} B"

@@ -1,0 +1,1 @@
+"""Workers: one long-lived process per device that supervises job processes."""

@@ -1,0 +1,60 @@
+"""`grn-workers`: one worker process per device, started again if it dies."""
+
+import json
+import os
+import sys
+
+import click
+from loguru import logger
+
+from grn_zmq import log
+from grn_zmq.errors import GrnError
+from grn_zmq.lifeline import end_with_parent
+
+from .devices.choose import default_max_jobs, describe, plan
+from .fosterer import Fosterer
+
+
+@click.command()
+@click.option(
+    "--devices",
+    metavar="WHICH",
+    help="auto (default), nvml, nvml:0,2, nvml:GPU-<uuid>, host, host:4 or host:4x2GiB.",
+)
+@click.option(
+    "--max-jobs",
+    type=click.IntRange(min=1),
+    help="Jobs at once on each device. Default: bounded by memory alone on GPUs, "
+    "max(2, cores / devices) on host memory.",
+)
+@click.option("--debug", "-d", is_flag=True, help="Log more.")
+@click.option("--supervisor", default=0, hidden=True, help="Whom to end with.")
+@click.option("--announce", default=-1, hidden=True, help="Tell this descriptor the plan.")
+def main(
+    devices: str | None, max_jobs: int | None, debug: bool, supervisor: int, announce: int
+) -> None:
+    """Run one worker per device in the foreground until SIGTERM or Ctrl-C.
+
+    \b
+    grn-workers                          all GPUs, or two shares of host memory
+    grn-workers --devices host:4x2GiB    four devices of 2 GiB of host memory each
+    CUDA_VISIBLE_DEVICES=0,1 grn-workers only these GPUs
+    """
+    log.configure("workers", debug)
+    if supervisor:
+        end_with_parent(supervisor)
+    try:
+        names = plan(devices, os.environ)
+    except GrnError as error:
+        sys.exit(f"grn-workers: {error}")
+    managing = f"Managing {describe(names)}"
+    if announce >= 0:
+        with open(announce, "w") as told:
+            json.dump({"devices": len(names), "text": managing}, told)
+    else:
+        logger.info(managing)
+    sys.exit(Fosterer(names, max_jobs or default_max_jobs(names), debug).run())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,368 @@
+"""The worker's decisions: messages and process events in, effects out, time is an argument."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from signal import SIGINT, SIGTERM
+from typing import Final
+
+from grn_zmq import wire
+from grn_zmq.records import AttemptId, Begun, Result, Run, Use
+
+from .blobcache import BlobCache
+from .effects import (
+    Close,
+    Effect,
+    Feed,
+    Kill,
+    Launch,
+    Note,
+    Reply,
+    Signal,
+    UnwatchCaller,
+    WatchCaller,
+)
+from .runs import ActiveRun, Phase, Process
+
+# Between TERM and KILL, and between INT and TERM.
+GRACE_S: Final = 5.0
+# A job process whose function has returned needs no grace: atexit handlers, then the end.
+LEAVE_S: Final = 1.0
+IDLE_S: Final = 60.0
+REPEAT_S: Final = 2.0
+HEARTBEAT_S: Final = 1.0
+# A change of this part of the device is told at once instead of with the next heartbeat.
+NOTABLE_PART: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """A job process told how its function ended."""
+
+    outcome: str
+    exit_status: int | None
+    error_type: str
+    error_text: str
+    payload: bytes
+    reusable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A job process and its whole tree are proved dead."""
+
+    exit_status: int | None
+    signal: int | None
+    peak_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What the device shows now."""
+
+    used_bytes: int
+    foreign_bytes: int
+    idle_bytes: int
+    utilisation: float
+    by_job: Mapping[str, int]
+    seen: frozenset[str]
+
+
+class WorkerCore:
+    """The attempts and job processes of one device."""
+
+    def __init__(self, device: str, environment: Mapping[str, str], total_bytes: int) -> None:
+        self.device = device
+        self.environment = dict(environment)
+        self.epoch = 0
+        self.runs: dict[str, ActiveRun] = {}
+        self.processes: dict[int, Process] = {}
+        self.unrecorded: dict[tuple[str, int], Result] = {}
+        self.blobs = BlobCache()
+        self._keys = 0
+        self._total_bytes = total_bytes
+        self._told: wire.Report | None = None
+        self._told_at = float("-inf")
+        self._repeat_at = float("inf")
+
+    @property
+    def inventory(self) -> tuple[AttemptId, ...]:
+        """Every attempt this worker still answers for."""
+        running = [(one.run.job_id, one.run.attempt) for one in self.runs.values()]
+        return tuple(AttemptId(*one) for one in [*running, *self.unrecorded])
+
+    def handle(self, message: wire.Message, now: float) -> list[Effect]:
+        """React to one message of the broker."""
+        match message:
+            case wire.Welcome():
+                return self._on_welcome(message, now)
+            case wire.Assign():
+                return self._on_assign(message, now)
+            case wire.Blobs():
+                return self._on_blobs(message, now)
+            case wire.End():
+                return self._on_end(message, now)
+            case wire.Release():
+                return self._on_release(message, now)
+            case wire.Recorded():
+                for one in message.attempts:
+                    self.unrecorded.pop((one.job_id, one.attempt), None)
+                return []
+            case wire.EndIdle():
+                return self._end_idle(now, message.session)
+        return [Note("ignored a message that is not for workers", {"kind": message.kind})]
+
+    def _on_welcome(self, message: wire.Welcome, now: float) -> list[Effect]:
+        self.epoch = message.epoch
+        self._told = None
+        self._repeat_at = now
+        return self.tick(now)
+
+    def _on_assign(self, message: wire.Assign, now: float) -> list[Effect]:
+        if message.epoch != self.epoch:
+            return [Note("dropped an assignment of an earlier broker", level="warning")]
+        effects: list[Effect] = []
+        missing: set[str] = set()
+        for run in message.runs:
+            if run.job_id in self.runs:
+                continue
+            lacking = {d for d in (run.function, run.context) if d and d not in self.blobs}
+            phase = Phase.LACKS_BLOBS if lacking else Phase.RUNNING
+            self.runs[run.job_id] = active = ActiveRun(run, phase, given_at=now)
+            missing |= lacking
+            if not lacking:
+                effects += self._begin(active, now)
+        if missing:
+            effects.append(Reply(wire.Want(tuple(sorted(missing)))))
+        return effects
+
+    def _on_blobs(self, message: wire.Blobs, now: float) -> list[Effect]:
+        for blob in message.blobs:
+            self.blobs.put(blob.digest, blob.data)
+        effects: list[Effect] = []
+        for active in list(self.runs.values()):
+            needed = [d for d in (active.run.function, active.run.context) if d]
+            if active.phase is Phase.LACKS_BLOBS and all(d in self.blobs for d in needed):
+                effects += self._begin(active, now)
+        return effects
+
+    def _begin(self, active: ActiveRun, now: float) -> list[Effect]:
+        run = active.run
+        active.phase = Phase.RUNNING
+        active.began_at = now
+        begun = Begun(run.job_id, run.attempt, self.device, run.stand_in, self.environment)
+        started = Reply(wire.Started((begun,)))
+        if active.inline:
+            return [WatchCaller(run.job_id, run.pid), started]
+        effects: list[Effect] = []
+        process = next((one for one in self.processes.values() if one.serves(run)), None)
+        if process is None or not run.reuse:
+            process = self._new_process(run)
+            effects.append(Launch(process.key, self.blobs.get(run.context)))
+        process.idle_since = None
+        process.job_id = run.job_id
+        active.process = process.key
+        function = None
+        if run.function and run.function not in process.functions:
+            function = self.blobs.get(run.function)
+            process.functions.add(run.function)
+        return [*effects, started, Feed(process.key, run, function)]
+
+    def _new_process(self, run: Run) -> Process:
+        self._keys += 1
+        process = Process(self._keys, run.session, run.job_type, run.context, run.job_id)
+        self.processes[process.key] = process
+        return process
+
+    def launch_failed(self, key: int, reason: str, now: float) -> list[Effect]:
+        """The job process could not even be started."""
+        process = self.processes.pop(key)
+        active = self.runs[process.job_id]
+        result = _result(active, now, "failed", "JobNotStarted", reason)
+        return self._finish(active, result, now)
+
+    def returned(self, key: int, returned: Returned, now: float) -> list[Effect]:
+        """A function has ended; keep its process if that is clean, else see it off first."""
+        process = self.processes[key]
+        active = self.runs.get(process.job_id)
+        if active is None or active.result is not None:
+            return [Note("a job process spoke out of turn", {"process": key}, "warning")]
+        result = replace(
+            _result(active, now, returned.outcome, returned.error_type, returned.error_text),
+            exit_status=returned.exit_status,
+            payload=returned.payload,
+        )
+        if returned.reusable and active.run.reuse and not active.asked_to_end:
+            process.job_id = ""
+            process.idle_since = now
+            return self._finish(active, result, now)
+        active.result = result
+        active.phase = Phase.ENDING
+        active.next_signal = None
+        active.deadline = now + LEAVE_S
+        return [Close(key)]
+
+    def gone(self, key: int, gone: Gone, now: float) -> list[Effect]:
+        """A job process has ended, and its tree is dead: now its memory is free."""
+        process = self.processes.pop(key, None)
+        active = self.runs.get(process.job_id) if process and process.job_id else None
+        if active is None:
+            return []
+        active.peak_bytes = max(active.peak_bytes, gone.peak_bytes)
+        if active.result is not None:
+            result = replace(active.result, peak_bytes=active.peak_bytes)
+        else:
+            result = _result_of_exit(active, gone, now)
+        return self._finish(active, result, now)
+
+    def caller_gone(self, job_id: str, now: float) -> list[Effect]:
+        """The process that ran an inline job is dead."""
+        active = self.runs.get(job_id)
+        if active is None:
+            return []
+        return self._finish(active, _result(active, now, "killed"), now)
+
+    def _finish(self, active: ActiveRun, result: Result, now: float) -> list[Effect]:
+        del self.runs[result.job_id]
+        self.unrecorded[result.job_id, result.attempt] = result
+        self._repeat_at = min(self._repeat_at, now + REPEAT_S)
+        effects: list[Effect] = [UnwatchCaller(result.job_id)] if active.inline else []
+        return [*effects, Reply(wire.Finished(self.epoch, (result,)))]
+
+    def _on_end(self, message: wire.End, now: float) -> list[Effect]:
+        active = self.runs.get(message.job_id)
+        if message.epoch != self.epoch or active is None:
+            return []
+        if active.run.attempt != message.attempt or active.inline:
+            return []  # an inline job ends with its caller, who is told by itself
+        if active.process is None:
+            return self._finish(active, _result(active, now, "cancelled"), now)
+        if active.result is not None or active.asked_to_end:
+            return []
+        active.asked_to_end = True
+        active.phase = Phase.ENDING
+        active.deadline = now + GRACE_S
+        if message.how == "interrupt":
+            active.next_signal = SIGTERM
+            return [Signal(active.process, SIGINT)]
+        active.next_signal = None
+        return [Signal(active.process, SIGTERM)]
+
+    def _on_release(self, message: wire.Release, now: float) -> list[Effect]:
+        active = self.runs.get(message.job_id)
+        if active is None or active.run.attempt != message.attempt or not active.inline:
+            return []
+        outcome = "failed" if message.failed else "succeeded"
+        return self._finish(active, _result(active, now, outcome), now)
+
+    def _end_idle(self, now: float, session: str = "") -> list[Effect]:
+        effects: list[Effect] = []
+        for process in self.processes.values():
+            mine = not session or process.session == session
+            if process.idle_since is not None and process.kill_at is None and mine:
+                process.kill_at = now + LEAVE_S
+                effects.append(Close(process.key))
+        return effects
+
+    def end_everything(self, now: float) -> list[Effect]:
+        """The worker itself is leaving: TERM now, KILL when the grace is over."""
+        effects = self._end_idle(now)
+        for active in self.runs.values():
+            if active.process is not None and not active.asked_to_end:
+                active.asked_to_end = True
+                active.phase = Phase.ENDING
+                active.deadline = now + GRACE_S
+                active.next_signal = None
+                effects.append(Signal(active.process, SIGTERM))
+        return effects
+
+    def sampled(self, level: Level, now: float) -> list[Effect]:
+        """Take note of what the device shows; tell the broker what matters."""
+        for job_id, used_bytes in level.by_job.items():
+            if active := self.runs.get(job_id):
+                active.used_bytes = used_bytes
+                if job_id in level.seen:  # else a guess: good for room, not for learning
+                    active.seen = True
+                    active.peak_bytes = max(active.peak_bytes, used_bytes)
+        report = wire.Report(
+            level.used_bytes,
+            level.foreign_bytes,
+            level.idle_bytes,
+            level.utilisation,
+            tuple(
+                Use(one.run.job_id, one.run.attempt, one.used_bytes)
+                for one in self.runs.values()
+            ),
+        )
+        if now - self._told_at < HEARTBEAT_S and not self._notable(report):
+            return []
+        self._told, self._told_at = report, now
+        return [Reply(report)]
+
+    def _notable(self, report: wire.Report) -> bool:
+        told = self._told
+        if told is None:
+            return True
+        before = {use.job_id: use.used_bytes for use in told.uses}
+        changes = [
+            report.foreign_bytes - told.foreign_bytes,
+            report.idle_bytes - told.idle_bytes,
+            *(use.used_bytes - before.get(use.job_id, 0) for use in report.uses),
+        ]
+        return any(abs(change) * NOTABLE_PART >= self._total_bytes for change in changes)
+
+    def tick(self, now: float) -> list[Effect]:
+        """Take the next harder step where a grace has run out; repeat what is unrecorded."""
+        effects: list[Effect] = []
+        for active in self.runs.values():
+            if active.deadline is not None and now >= active.deadline:
+                effects += self._escalate(active, now)
+        for process in self.processes.values():
+            if process.kill_at is not None and now >= process.kill_at:
+                process.kill_at = now + GRACE_S
+                effects.append(Kill(process.key))
+            elif process.idle_for(now) >= IDLE_S:
+                process.kill_at = now + LEAVE_S
+                effects.append(Close(process.key))
+        if self.unrecorded and now >= self._repeat_at:
+            self._repeat_at = now + REPEAT_S
+            results = list(self.unrecorded.values())
+            effects += [Reply(wire.Finished(self.epoch, (result,))) for result in results]
+        return effects
+
+    def _escalate(self, active: ActiveRun, now: float) -> list[Effect]:
+        assert active.process is not None
+        active.deadline = now + GRACE_S
+        if active.next_signal is not None:
+            signum, active.next_signal = active.next_signal, None
+            return [Signal(active.process, signum)]
+        return [Kill(active.process)]
+
+
+def _result(
+    active: ActiveRun, now: float, outcome: str, error_type: str = "", error_text: str = ""
+) -> Result:
+    began_at = now if active.began_at is None else active.began_at
+    return Result(
+        job_id=active.run.job_id,
+        attempt=active.run.attempt,
+        outcome=outcome,
+        exit_status=None,
+        signal=None,
+        peak_bytes=active.peak_bytes,
+        seen=active.seen,
+        run_s=max(0.0, now - began_at),
+        error_type=error_type,
+        error_text=error_text,
+        payload=b"",
+    )
+
+
+def _result_of_exit(active: ActiveRun, gone: Gone, now: float) -> Result:
+    """Say how an attempt ended whose process left without a word of its own."""
+    if gone.signal is not None:
+        return replace(_result(active, now, "killed"), signal=gone.signal)
+    status = gone.exit_status or 0
+    if active.run.kind == "command" and status == 0:
+        return replace(_result(active, now, "succeeded"), exit_status=0)
+    text = f"exited with status {status}"
+    return replace(_result(active, now, "failed", "JobExited", text), exit_status=status)

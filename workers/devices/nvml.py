@@ -1,0 +1,270 @@
+"""A GPU, read through NVML. The only file that knows nvidia-ml-py; never touches CUDA."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+import pynvml
+
+from grn_zmq.errors import DeviceError
+from grn_zmq.units import GIB, MIB
+
+from ..proctree import OwnerCache, descendants, inner_pids, owner, start_time
+from .attribution import Attribution, Reading, attribute
+from .device import DeviceInfo, DeviceUnreadable, Sample, Tree
+from .gpus import VISIBLE, Gpu
+from .slowly import Slowly
+
+# Below this a size in GiB says too little to tell two cards apart.
+_SMALL_BYTES: Final = 8 * GIB
+_ABSENT: Final = (pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
+_OLD_DRIVER: Final = (
+    pynvml.NVML_ERROR_FUNCTION_NOT_FOUND,
+    pynvml.NVML_ERROR_NOT_SUPPORTED,
+    pynvml.NVML_ERROR_INVALID_ARGUMENT,
+    pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH,
+)
+_LOST: Final = (pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED)
+
+
+class NoDriver(DeviceError):
+    """NVML does not answer. `absent`: there is no driver, rather than a broken one."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(
+            f"NVML does not answer ({error}): repair the NVIDIA driver, "
+            f"or run on host memory with --devices host"
+        )
+        self.absent = getattr(error, "value", None) in _ABSENT
+
+
+def list_gpus() -> list[Gpu]:
+    """List the GPUs of this machine, whatever CUDA_VISIBLE_DEVICES says.
+
+    Raises:
+        NoDriver: No driver answers.
+    """
+    try:
+        pynvml.nvmlInit()
+        try:
+            found = [_gpu(index) for index in range(pynvml.nvmlDeviceGetCount())]
+            return [gpu for gpu in found if gpu is not None]
+        finally:
+            pynvml.nvmlShutdown()
+    except pynvml.NVMLError as error:
+        raise NoDriver(error) from None
+
+
+class NvmlDevice:
+    """One GPU, by uuid, so that no other order of cards can mix it up."""
+
+    def __init__(self, uuid: str) -> None:
+        try:
+            pynvml.nvmlInit()
+        except pynvml.NVMLError as error:
+            raise NoDriver(error) from None
+        self._open = True
+        self._has_v2 = True
+        self._owned: dict[int, str | None] = {}
+        self._owners = OwnerCache()
+        self._trees: Mapping[str, Tree] = {}
+        self._vitals: Slowly[tuple[float, int | None]] = Slowly()
+        try:
+            self._handle = pynvml.nvmlDeviceGetHandleByUUID(uuid.encode())
+        except pynvml.NVMLError as error:
+            self.close()
+            raise DeviceError(f"GPU {uuid} cannot be opened: {error}") from None
+        self._name = uuid
+        try:
+            self.info = self._read_info(uuid)
+            self._name = f"GPU {self.info.index}"
+            self._quiet = self._read()
+        except DeviceUnreadable:
+            self.close()
+            raise
+
+    def sample(self, trees: Mapping[str, Tree]) -> Sample:
+        """Ask the driver once about memory, processes and load."""
+        reading = self._read()
+        found, self._owned = self._attribute(reading, trees)
+        self._trees = dict(trees)
+        if not trees:
+            self._quiet = reading
+        utilisation, temperature_c = self._read_vitals()
+        return Sample(
+            used_bytes=max(reading.used_bytes, sum(found.by_tree.values())),
+            foreign_bytes=found.foreign_bytes,
+            by_tree=found.by_tree,
+            utilisation=utilisation,
+            seen=found.seen,
+            temperature_c=temperature_c,
+            processes={pid: count or 0 for pid, count in reading.by_pid.items()},
+        )
+
+    def held_bytes(self, tree: Tree) -> int:
+        """Return what the tree holds; where it cannot be told apart, rather more."""
+        trees = {
+            k: other for k, other in self._trees.items() if other.root_pid != tree.root_pid
+        }
+        found, _ = self._attribute(self._read(), {**trees, "": tree})
+        return found.by_tree[""]
+
+    def environment(self) -> dict[str, str]:
+        """Show a job this GPU alone, in the order NVML counts them."""
+        return {
+            VISIBLE: self.info.uuid,
+            "NV_GPU": self.info.uuid,
+            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+            "GRN_DEVICE": f"nvml:{self.info.index}",
+        }
+
+    def close(self) -> None:
+        """Let go of the driver."""
+        if self._open:
+            self._open = False
+            _or_none(pynvml.nvmlShutdown)
+
+    def _read_info(self, uuid: str) -> DeviceInfo:
+        with self._readable():
+            total, _, printed = self._read_memory()
+            name = _text(pynvml.nvmlDeviceGetName(self._handle))
+            small = printed < _SMALL_BYTES
+            size = f"{printed // MIB} MiB" if small else f"{round(printed / GIB)} GiB"
+            return DeviceInfo(
+                index=int(pynvml.nvmlDeviceGetIndex(self._handle)),
+                name=name,
+                uuid=uuid,
+                total_bytes=total,
+                kind="nvml",
+                device_class=f"{name} {size}",
+            )
+
+    def _read(self) -> Reading:
+        with self._readable():
+            _, used, _ = self._read_memory()
+            return Reading(used, self._read_processes())
+
+    def _read_memory(self) -> tuple[int, int, int]:
+        """Return what jobs can have, what is in use of it, and the memory of the card."""
+        if self._has_v2:
+            try:
+                memory = pynvml.nvmlDeviceGetMemoryInfo(self._handle, pynvml.nvmlMemory_v2)
+            except pynvml.NVMLError as error:
+                if error.value not in _OLD_DRIVER:
+                    raise
+                self._has_v2 = False
+            else:
+                total = int(memory.total)
+                capacity = total - int(memory.reserved)
+                used = int(memory.used)
+                if used + int(memory.free) > capacity:
+                    used = capacity - int(memory.free)  # it counted what is reserved
+                return capacity, max(0, used), total
+        memory = pynvml.nvmlDeviceGetMemoryInfo(self._handle)
+        return int(memory.total), int(memory.used), int(memory.total)
+
+    def _read_processes(self) -> dict[int, int | None]:
+        merged: dict[int, int | None] = {}
+        for kind in ("Compute", "Graphics"):
+            for pid, count in self._read_list(kind).items():
+                known = merged.get(pid)
+                merged[pid] = count if known is None else max(known, count or 0)
+        return merged
+
+    def _read_list(self, kind: str) -> dict[int, int | None]:
+        """Read one list; a process may be on it several times, once per instance."""
+        read = getattr(pynvml, f"nvmlDeviceGet{kind}RunningProcesses")
+        try:
+            listed = read(self._handle)
+        except pynvml.NVMLError as error:
+            if error.value not in _OLD_DRIVER:
+                raise
+            older = getattr(pynvml, f"nvmlDeviceGet{kind}RunningProcesses_v2")
+            listed = _or_none(lambda: older(self._handle)) or []
+        found: dict[int, int | None] = {}
+        for process in listed:
+            pid, count = int(process.pid), process.usedGpuMemory
+            found[pid] = found.get(pid) if count is None else int(count) + (found.get(pid) or 0)
+        return found
+
+    def _attribute(
+        self, reading: Reading, trees: Mapping[str, Tree]
+    ) -> tuple[Attribution, dict[int, str | None]]:
+        owned = self._find_owners(reading, trees)
+        return attribute(reading, owned, trees.keys(), self._quiet), owned
+
+    def _find_owners(
+        self, reading: Reading, trees: Mapping[str, Tree]
+    ) -> dict[int, str | None]:
+        """Say whose each listed process is; one that does not exist here is left out."""
+        roots = {tree.root_pid: key for key, tree in trees.items()}
+        inner: dict[int, str] | None = None
+        owned: dict[int, str | None] = {}
+        for pid in reading.by_pid:
+            root = owner(pid, roots, self._owners)
+            if root is not None or start_time(pid) is not None:
+                owned[pid] = None if root is None else roots[root]
+                continue
+            inner = _inner_owners(trees) if inner is None else inner
+            if pid in inner:
+                owned[pid] = inner[pid]
+            elif pid in self._owned:
+                # It died a moment ago and the driver still lists it.
+                key = self._owned[pid]
+                owned[pid] = key if key in trees else None
+        return owned
+
+    def _read_vitals(self) -> tuple[float, int | None]:
+        now = time.monotonic()
+        vitals = self._vitals.recent(now)
+        if vitals is None:
+            rates = _or_none(lambda: pynvml.nvmlDeviceGetUtilizationRates(self._handle))
+            sensor = pynvml.NVML_TEMPERATURE_GPU
+            heat = _or_none(lambda: pynvml.nvmlDeviceGetTemperature(self._handle, sensor))
+            utilisation = 0.0 if rates is None else min(1.0, int(rates.gpu) / 100)
+            vitals = (utilisation, None if heat is None else int(heat))
+            self._vitals.keep(vitals, now, time.monotonic())
+        return vitals
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        try:
+            yield
+        except pynvml.NVMLError as error:
+            lost = getattr(error, "value", None) in _LOST
+            raise DeviceUnreadable(self._name, f"NVML: {error}", lost=lost) from None
+
+
+def _inner_owners(trees: Mapping[str, Tree]) -> dict[int, str]:
+    """Map the pids that our processes have in namespaces of their own."""
+    return {
+        inner: key
+        for key, tree in trees.items()
+        for pid in (tree.root_pid, *descendants(tree.root_pid))
+        for inner in inner_pids(pid)
+    }
+
+
+def _gpu(index: int) -> Gpu | None:
+    """Look at one GPU; None if the driver has lost it, so that the others can be used."""
+    try:
+        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+        uuid = _text(pynvml.nvmlDeviceGetUUID(handle))
+    except pynvml.NVMLError as error:
+        if error.value in _LOST:
+            return None
+        raise
+    mig = _or_none(lambda: pynvml.nvmlDeviceGetMigMode(handle))
+    return Gpu(index, uuid, partitioned=mig is not None and bool(mig[0]))
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _or_none(ask: Callable[[], Any]) -> Any:
+    try:
+        return ask()
+    except pynvml.NVMLError:
+        return None

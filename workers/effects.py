@@ -1,0 +1,78 @@
+"""What the worker's core asks its shell to do."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from grn_zmq import wire
+from grn_zmq.records import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Send this message to the broker."""
+
+    message: wire.FromWorker
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Start a job process under this key, in the context of its client."""
+
+    process: int
+    context: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """Hand an attempt to a job process; `function` only if it lacks it."""
+
+    process: int
+    run: Run
+    function: bytes | None = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """Signal the job's process group."""
+
+    process: int
+    signum: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """Kill the whole process tree; its exit is reported like any other."""
+
+    process: int
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Let a job process end quietly."""
+
+    process: int
+
+
+@dataclass(frozen=True, slots=True)
+class WatchCaller:
+    """Measure this process, and tell when it is gone: it runs the job itself."""
+
+    job_id: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnwatchCaller:
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Write one line to the log."""
+
+    text: str
+    facts: Mapping[str, object] = field(default_factory=dict)
+    level: str = "info"
+
+
+Effect = Reply | Launch | Feed | Signal | Kill | Close | WatchCaller | UnwatchCaller | Note

@@ -1,0 +1,367 @@
+"""One job process as its worker sees it: descriptors to watch, runs in, events out.
+
+Nothing here blocks on the job. Reading never waits for the end of a pipe: a grandchild may
+hold it open for ever.
+"""
+
+import fcntl
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from grn_zmq import channel
+
+Stream = Literal["stdout", "stderr"]
+Ending = Literal["succeeded", "failed", "exited"]
+ENDINGS: Final[Mapping[object, Ending]] = {
+    "succeeded": "succeeded",
+    "failed": "failed",
+    "exited": "exited",
+}
+
+# Large pipes spare the worker most wake-ups; the kernel may refuse (a limit per user).
+PIPE_BYTES: Final = 1024 * 1024
+READ_BYTES: Final = 256 * 1024
+# A keeper that was told to end, or has said it does, needs milliseconds.
+REAP_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One attempt of a job, as the job process gets it."""
+
+    job_id: str
+    attempt: int
+    kind: Literal["call", "command"]
+    function: str = ""
+    """Digest of `function_blob`; the blob is sent once per process and digest."""
+    function_blob: bytes = field(default=b"", repr=False)
+    content: bytes = field(default=b"", repr=False)
+    """Pickled arguments of a call, or the packed words of a command."""
+    stand_in: bool = False
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    stdin: str = ""
+    """A FIFO that a command reads; empty for none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The job process is set up and waits for its first run."""
+
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Bytes the current run wrote."""
+
+    stream: Stream
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The function of the current run ended; all its output came before."""
+
+    outcome: Ending
+    exit_status: int | None
+    error_type: str
+    error_text: str
+    threads: int
+    children: bool
+    clean: bool
+    """The process may be used again."""
+    before_bytes: int
+    peak_bytes: int
+    """Peak of the job process itself; `before_bytes` is what it had before the call."""
+    body: bytes = field(repr=False)
+    """The pickled value, or the dumped exception."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    """The job process and everything below it is gone; nothing follows."""
+
+    status: int | None
+    signal: int | None
+    max_rss_bytes: int
+    left_over: int
+    """How many processes had to be killed besides the job process."""
+    error_text: str = ""
+    """What the interpreter said, if the process never became ready."""
+
+
+Event = Ready | Output | Outcome | Exited
+
+
+class JobProcess:
+    """A keeper and the job process below it. Made by a launcher."""
+
+    def __init__(
+        self,
+        keeper: subprocess.Popen[bytes],
+        ctl: socket.socket,
+        job: socket.socket,
+        said_fd: int,
+        sweep: Callable[[], set[int]],
+        forget: Callable[[int], None],
+    ) -> None:
+        """Take over all descriptors.
+
+        Args:
+            said_fd: A file with what the interpreter wrote before its first run.
+            sweep: Kills what a killed keeper left; returns the processes it met.
+            forget: Told the keeper's pid once it is reaped.
+        """
+        self.keeper_pid = keeper.pid
+        self.pid: int | None = None
+        self.baseline_bytes = 0
+        self.exited = False
+        self._keeper = keeper
+        self._ctl: socket.socket | None = ctl
+        self._job: socket.socket | None = job
+        self._said_fd = said_fd
+        self._sweep = sweep
+        self._forget = forget
+        self._pipes: dict[int, Stream] = {}
+        self._sent: set[str] = set()
+        self._ready = False
+        for sock in (ctl, job):
+            sock.setblocking(False)
+
+    @property
+    def ready(self) -> bool:
+        """Whether it is set up, so that its baseline is known."""
+        return self._ready
+
+    def filenos(self) -> list[int]:
+        """Return what to watch now; changes with every feed, outcome and end."""
+        sockets = [sock.fileno() for sock in (self._ctl, self._job) if sock is not None]
+        return sockets + list(self._pipes)
+
+    def feed(self, run: Run) -> None:
+        """Hand over a run; also before Ready. One at a time: the last must have ended.
+
+        If the process is ending, nothing happens, and Exited tells.
+        """
+        blob = b"" if run.function in self._sent else run.function_blob
+        header: dict[str, object] = {
+            "job_id": run.job_id,
+            "attempt": run.attempt,
+            "kind": run.kind,
+            "stand_in": run.stand_in,
+            "environment": dict(run.environment),
+            "function": run.function,
+            "function_size": len(blob),
+            "stdin": run.stdin,
+        }
+        self._close_pipes()
+        far_ends = [self._make_pipe("stdout"), self._make_pipe("stderr")]
+        try:
+            if self._job is not None:
+                channel.send(self._job, header, blob + run.content, far_ends)
+                self._sent.add(run.function)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        finally:
+            channel.close_all(far_ends)
+
+    def read(self, fd: int) -> list[Event]:
+        """Take what one of `filenos()` has to say."""
+        if fd in self._pipes:
+            return self._read_pipe(fd)
+        if self._job is not None and fd == self._job.fileno():
+            return self._read_job()
+        if self._ctl is not None and fd == self._ctl.fileno():
+            return self._read_ctl()
+        return []
+
+    def signal(self, signum: int) -> None:
+        """Send a signal to the job's process group."""
+        self._tell({"signal": signum})
+
+    def kill(self) -> None:
+        """End the whole tree now; Exited follows once it is gone."""
+        if self.exited:
+            return
+        if self._tell({"kill": True}):
+            os.kill(self.keeper_pid, signal.SIGCONT)  # somebody may have stopped it
+        else:
+            self._keeper.kill()
+
+    def close(self) -> None:
+        """Ask the process to end quietly, once it is idle; Exited follows."""
+        if self._job is not None:
+            self._job.close()
+            self._job = None
+
+    def destroy(self) -> None:
+        """Close everything and reap the keeper; before Exited this kills the tree."""
+        self.close()
+        self._close_pipes()
+        if self._ctl is not None:
+            self._ctl.close()
+            self._ctl = None
+        if self._said_fd >= 0:
+            os.close(self._said_fd)
+            self._said_fd = -1
+        self._reap()
+
+    def _tell(self, header: dict[str, object]) -> bool:
+        if self._ctl is None:
+            return False
+        try:
+            channel.send(self._ctl, header)
+        except OSError:
+            return False
+        return True
+
+    def _make_pipe(self, stream: Stream) -> int:
+        """Make a pipe, watch its near end, return the far one (it must block)."""
+        near, far = os.pipe()
+        os.set_blocking(near, False)
+        try:
+            fcntl.fcntl(near, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        except OSError:
+            pass
+        self._pipes[near] = stream
+        return far
+
+    def _close_pipes(self) -> None:
+        channel.close_all(self._pipes)
+        self._pipes.clear()
+
+    def _read_pipe(self, fd: int) -> list[Event]:
+        try:
+            data = os.read(fd, READ_BYTES)
+        except BlockingIOError:
+            return []
+        if not data:
+            del self._pipes[fd]
+            os.close(fd)
+            return []
+        return [Output(self._pipes[fd], data)]
+
+    def _drain_pipes(self) -> list[Event]:
+        """Read all the job wrote so far; a pipe's size of it, if others go on writing."""
+        events: list[Event] = []
+        for fd in list(self._pipes):
+            left = fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ)
+            while left > 0 and (read := self._read_pipe(fd)):
+                events += read
+                left -= sum(len(event.data) for event in read if isinstance(event, Output))
+        return events
+
+    def _read_job(self) -> list[Event]:
+        assert self._job is not None
+        try:
+            packet = channel.receive(self._job)
+            if packet is None:
+                self.close()
+                return []
+            channel.close_all(packet.fds)
+            if "ready" in packet.header:
+                return self._on_ready(packet.header)
+            outcome = _outcome(packet)
+        except BlockingIOError:
+            return []
+        except ValueError:  # the user's code wrote to our socket: believe its exit only
+            self.close()
+            return []
+        events = self._drain_pipes()
+        self._close_pipes()
+        return [*events, outcome]
+
+    def _on_ready(self, header: Mapping[str, object]) -> list[Event]:
+        self._ready = True
+        self.pid = _number(header, "pid")
+        self.baseline_bytes = _number(header, "baseline_bytes")
+        return [Ready(self.pid)]
+
+    def _read_ctl(self) -> list[Event]:
+        assert self._ctl is not None
+        try:
+            packet = channel.receive(self._ctl)
+        except BlockingIOError:
+            return []
+        except ValueError:
+            packet = None
+        if packet is not None and "pid" in packet.header:
+            self.pid = _number(packet.header, "pid")
+            return []
+        # What the job said last may still be unread.
+        events = self._rest_of_job()
+        self._ctl.close()
+        self._ctl = None
+        self.exited = True
+        last = self._keeper_killed() if packet is None else self._exit_of(packet.header)
+        events += self._drain_pipes()
+        self._close_pipes()
+        return [*events, last]
+
+    def _rest_of_job(self) -> list[Event]:
+        events: list[Event] = []
+        while self._job is not None and (more := self._read_job()):
+            events += more
+        self.close()
+        return events
+
+    def _exit_of(self, header: Mapping[str, object]) -> Exited:
+        status, signum = header.get("status"), header.get("signal")
+        return Exited(
+            status=status if isinstance(status, int) else None,
+            signal=signum if isinstance(signum, int) else None,
+            max_rss_bytes=_number(header, "max_rss_bytes"),
+            left_over=_number(header, "left_over"),
+            error_text=self._said(),
+        )
+
+    def _keeper_killed(self) -> Exited:
+        """The keeper went without a word: what it kept is ours now."""
+        # Its children become ours only when it is dead, a moment after its sockets closed.
+        self._reap()
+        left_over = self._sweep() - {self.pid}
+        return Exited(None, signal.SIGKILL, 0, len(left_over), self._said())
+
+    def _said(self) -> str:
+        """Return what the interpreter said at its start, unless all went well."""
+        if self._ready:
+            return ""
+        return os.pread(self._said_fd, READ_BYTES, 0).decode(errors="replace").strip()
+
+    def _reap(self) -> None:
+        try:
+            self._keeper.wait(REAP_S)
+        except subprocess.TimeoutExpired:
+            self._keeper.kill()
+            self._keeper.wait()
+        self._forget(self.keeper_pid)
+
+
+def _outcome(packet: channel.Packet) -> Outcome:
+    header = packet.header
+    status = header.get("exit_status")
+    outcome = ENDINGS.get(header.get("outcome"))
+    if outcome is None:
+        raise ValueError("a packet of the job process is not an outcome")
+    return Outcome(
+        outcome=outcome,
+        exit_status=status if isinstance(status, int) else None,
+        error_type=str(header.get("error_type", "")),
+        error_text=str(header.get("error_text", "")),
+        threads=_number(header, "threads"),
+        children=bool(header.get("children")),
+        clean=bool(header.get("clean")),
+        before_bytes=_number(header, "before_bytes"),
+        peak_bytes=_number(header, "peak_bytes"),
+        body=packet.body,
+    )
+
+
+def _number(header: Mapping[str, object], name: str) -> int:
+    value = header.get(name)
+    return value if isinstance(value, int) else 0

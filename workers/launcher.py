@@ -1,0 +1,138 @@
+"""Starting job processes.
+
+A launcher is one small interface: a context in, a `JobProcess` out. This one executes a new
+interpreter; one that forks from a warm process can take its place.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Final, Protocol
+
+from grn_zmq import channel
+from grn_zmq.context import Context
+from grn_zmq.errors import GrnError
+from grn_zmq.jobmain import BOOT
+from grn_zmq.keeper import PR_SET_CHILD_SUBREAPER, children_of, descendants, prctl, send_signal
+
+from .jobprocess import JobProcess
+
+# Killed processes are gone within milliseconds; one that hangs in the kernel must not keep
+# the worker from its other jobs.
+SWEEP_S: Final = 2.0
+SWEEP_PAUSE_S: Final = 0.001
+
+
+class LaunchError(GrnError):
+    """A job process could not be started."""
+
+
+class Launcher(Protocol):
+    """What starts job processes."""
+
+    def launch(self, context: Context, environment: Mapping[str, str]) -> JobProcess:
+        """Start a job process for one client.
+
+        Args:
+            environment: Variables on top of the client's, the worker's marker among them.
+
+        Raises:
+            LaunchError: It could not be started; one line says why.
+        """
+        ...
+
+
+class ExecLauncher:
+    """Starts a new interpreter for every job process."""
+
+    def __init__(self) -> None:
+        # Children of the worker that are not the remains of a killed keeper. A worker that
+        # starts other processes adds them.
+        self.known_pids: set[int] = set()
+
+    def launch(self, context: Context, environment: Mapping[str, str]) -> JobProcess:
+        """Execute the client's interpreter; see `Launcher.launch`."""
+        if threading.current_thread() is not threading.main_thread():
+            raise RuntimeError("job processes are started from the main thread only")
+        try:
+            process = self._launch(context, environment)
+        except OSError as error:
+            raise LaunchError(f"cannot start a job process: {error.strerror}") from error
+        self.known_pids.add(process.keeper_pid)
+        return process
+
+    def _launch(self, context: Context, environment: Mapping[str, str]) -> JobProcess:
+        with ExitStack() as far, ExitStack() as near:
+            ctl, far_ctl = channel.pair()
+            near.enter_context(ctl)
+            far.enter_context(far_ctl)
+            job, far_job = channel.pair()
+            near.enter_context(job)
+            far.enter_context(far_job)
+            said_fd = os.memfd_create("grn-said", os.MFD_CLOEXEC)
+            near.callback(os.close, said_fd)
+            setup: dict[str, object] = {"setup": True, "environment": dict(environment)}
+            channel.send(job, setup, context.to_bytes())
+            keeper = _execute(context, environment, far_ctl, far_job, said_fd)
+            near.pop_all()
+        return JobProcess(keeper, ctl, job, said_fd, self.sweep, self.known_pids.discard)
+
+    def sweep(self) -> set[int]:
+        """Kill and reap the worker's children it does not know; return all it met."""
+        met: set[int] = set()
+        deadline = time.monotonic() + SWEEP_S
+        while time.monotonic() < deadline:
+            strangers = [pid for pid in children_of(os.getpid()) if pid not in self.known_pids]
+            if not strangers:
+                break
+            for stranger in strangers:
+                for pid in (stranger, *descendants(stranger)):
+                    send_signal(pid, signal.SIGKILL)
+                    met.add(pid)
+            time.sleep(SWEEP_PAUSE_S)
+            for stranger in strangers:
+                _reap(stranger)
+        return met
+
+
+def become_subreaper() -> None:
+    """Let the remains of a killed keeper become this process's children."""
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _execute(
+    context: Context,
+    environment: Mapping[str, str],
+    ctl: socket.socket,
+    job: socket.socket,
+    said_fd: int,
+) -> subprocess.Popen[bytes]:
+    fds = (ctl.fileno(), job.fileno())
+    words = [context.interpreter, *context.flags, "-P", "-c", BOOT, context.package_dir]
+    try:
+        return subprocess.Popen(
+            [*words, *map(str, fds)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=said_fd,
+            pass_fds=fds,
+            cwd="/",
+            env={**context.environment, **environment},
+        )
+    except OSError as error:
+        reason = error.strerror or str(error)
+    except ValueError as error:
+        reason = str(error)
+    raise LaunchError(f"cannot start the interpreter {context.interpreter!r}: {reason}")
+
+
+def _reap(pid: int) -> None:
+    try:
+        os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        pass

@@ -1,0 +1,142 @@
+"""The job processes and callers a worker watches, behind one epoll descriptor."""
+
+import os
+import select
+from collections.abc import Iterator, Mapping
+
+from grn_zmq.context import Context
+
+from .devices.device import Tree
+from .jobprocess import Event, JobProcess, Run
+from .launcher import Launcher
+from .proctree import resident_bytes
+
+
+class Pool:
+    """Job processes by key, and by job id the callers that run inline jobs themselves."""
+
+    def __init__(self, launcher: Launcher) -> None:
+        self._launcher = launcher
+        self._epoll = select.epoll()
+        self._processes: dict[int, JobProcess] = {}
+        self._commands: set[int] = set()
+        self._owners: dict[int, int] = {}
+        self._callers: dict[int, str] = {}
+        self._caller_trees: dict[str, tuple[int, Tree]] = {}
+
+    def fileno(self) -> int:
+        return self._epoll.fileno()
+
+    def __len__(self) -> int:
+        return len(self._processes)
+
+    def __contains__(self, key: int) -> bool:
+        return key in self._processes
+
+    def add_wakeup(self, fd: int) -> None:
+        """Let this descriptor end a wait too; its bytes are thrown away."""
+        os.set_blocking(fd, False)
+        self._epoll.register(fd, select.EPOLLIN)
+        self._owners[fd] = -1
+
+    def launch(self, key: int, context: Context, environment: Mapping[str, str]) -> None:
+        self._processes[key] = self._launcher.launch(context, environment)
+        self._register(key)
+
+    def feed(self, key: int, run: Run) -> None:
+        if run.kind == "command":
+            self._commands.add(key)
+        self._processes[key].feed(run)
+        self._register(key)
+
+    def signal(self, key: int, signum: int) -> None:
+        self._processes[key].signal(signum)
+
+    def kill(self, key: int) -> None:
+        self._processes[key].kill()
+
+    def close_process(self, key: int) -> None:
+        self._processes[key].close()
+        self._register(key)
+
+    def tree(self, key: int) -> Tree | None:
+        """Where the processes of this job are; None before they are ready."""
+        process = self._processes[key]
+        if process.pid is None or not process.ready:
+            return None
+        # A command replaces the interpreter, so all it has is its own.
+        baseline = 0 if key in self._commands else process.baseline_bytes
+        return Tree(process.keeper_pid, process.pid, baseline)
+
+    def baseline_bytes(self, key: int) -> int:
+        return 0 if key in self._commands else self._processes[key].baseline_bytes
+
+    def watch_caller(self, job_id: str, pid: int) -> bool:
+        """Watch a process that runs an inline job; False if it is gone already."""
+        try:
+            pidfd = os.pidfd_open(pid)
+        except OSError:
+            return False
+        self._epoll.register(pidfd, select.EPOLLIN)
+        self._callers[pidfd] = job_id
+        tree = Tree(pid, pid, resident_bytes(pid), counts_root=True)
+        self._caller_trees[job_id] = (pidfd, tree)
+        return True
+
+    def unwatch_caller(self, job_id: str) -> None:
+        if job_id in self._caller_trees:
+            pidfd, _ = self._caller_trees.pop(job_id)
+            del self._callers[pidfd]
+            self._epoll.unregister(pidfd)
+            os.close(pidfd)
+
+    def caller_tree(self, job_id: str) -> Tree | None:
+        watched = self._caller_trees.get(job_id)
+        return watched[1] if watched else None
+
+    def events(self) -> Iterator[tuple[int, Event] | str]:
+        """Give what happened: (key, event) of a job process, or the job of a gone caller."""
+        for fd, _ in self._epoll.poll(0):
+            if fd in self._callers:
+                yield self._callers[fd]
+            elif self._owners.get(fd) == -1:
+                os.read(fd, 4096)
+            elif fd in self._owners:
+                key = self._owners[fd]
+                process = self._processes[key]
+                events = process.read(fd)
+                self._register(key)
+                yield from ((key, event) for event in events)
+
+    def destroy(self, key: int) -> None:
+        """After its exit: close and reap."""
+        process = self._processes.pop(key)
+        self._commands.discard(key)
+        self._forget_fds(key, set())
+        process.destroy()
+
+    def close(self) -> None:
+        """Kill whatever is left."""
+        for key in list(self._processes):
+            self.destroy(key)
+        for job_id in list(self._caller_trees):
+            self.unwatch_caller(job_id)
+        self._epoll.close()
+
+    def _register(self, key: int) -> None:
+        """Watch exactly what the process has open now."""
+        current = set(self._processes[key].filenos())
+        self._forget_fds(key, current)
+        for fd in current:
+            if self._owners.get(fd) != key:
+                self._epoll.register(fd, select.EPOLLIN)
+                self._owners[fd] = key
+
+    def _forget_fds(self, key: int, current: set[int]) -> None:
+        for fd in [fd for fd, owner in self._owners.items() if owner == key]:
+            if fd not in current:
+                del self._owners[fd]
+                try:
+                    self._epoll.unregister(fd)
+                except OSError:
+                    pass  # closing it has taken it out already

@@ -1,0 +1,331 @@
+"""The worker's shell: one device, one poll loop, no user code and no decisions."""
+
+import math
+import os
+import signal
+import time
+import uuid
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import zmq
+from loguru import logger
+
+from grn_zmq import wire
+from grn_zmq.context import Context
+from grn_zmq.errors import GrnError
+from grn_zmq.records import DeviceFacts, Run
+
+from . import jobprocess
+from .broker_link import BrokerLife, BrokerLink
+from .core import Gone, Level, Returned, WorkerCore
+from .devices.device import FRAMEWORK_DEFAULTS, Device, DeviceUnreadable, Tree
+from .effects import (
+    Close,
+    Effect,
+    Feed,
+    Kill,
+    Launch,
+    Note,
+    Reply,
+    Signal,
+    UnwatchCaller,
+    WatchCaller,
+)
+from .launcher import ExecLauncher, LaunchError
+from .pool import Pool
+
+SAMPLE_S: Final = 0.1
+IDLE_SAMPLE_S: Final = 1.0
+GREET_AGAIN_S: Final = 0.5
+RETRY_S: Final = 0.01
+# A job process may be used again if it kept no more than this: a GPU context is never kept.
+KEPT_BYTES: Final = {"host": 32 << 20, "nvml": 0}
+# After the grace of the jobs themselves, what is left is killed.
+LEAVE_S: Final = 8.0
+
+NO_BROKER_STATUS: Final = 3
+
+
+class BrokerGone(GrnError):
+    """The broker died; without it nobody knows the jobs that run here."""
+
+
+class WorkerServer:
+    """Feeds the core with messages, process events, samples and time."""
+
+    def __init__(self, device: Device, max_jobs: int | None, address: str) -> None:
+        self._device = device
+        self._max_jobs = max_jobs
+        self._incarnation = uuid.uuid4().hex
+        info = device.info
+        self._facts = DeviceFacts(
+            info.index, info.name, info.uuid, info.kind, info.device_class, info.total_bytes
+        )
+        self._pool = Pool(ExecLauncher())
+        self._link = BrokerLink(address)
+        self._broker = BrokerLife()
+        label = f"{info.kind}:{info.index}"
+        self.core = WorkerCore(label, device.environment(), info.total_bytes)
+        self._welcomed = False
+        self._greet_at = 0.0
+        self._sample_at = 0.0
+        self._last: Level | None = None
+        self._stopping = False
+
+    def stop_on(self, *signals: signal.Signals) -> None:
+        """Let these signals end the worker, its jobs first."""
+        wakeup, signalled = os.pipe()
+        os.set_blocking(signalled, False)
+        self._pool.add_wakeup(wakeup)
+        signal.set_wakeup_fd(signalled, warn_on_full_buffer=False)
+        for signum in signals:
+            signal.signal(signum, self._stop)
+
+    def _stop(self, *_: object) -> None:
+        self._stopping = True
+
+    def run(self) -> None:
+        """Serve until a signal; then end all jobs.
+
+        Raises:
+            BrokerGone: The broker died first.
+        """
+        try:
+            while not self._stopping:
+                self._turn()
+            logger.info("ending jobs")
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        deadline = time.monotonic() + LEAVE_S
+        self._carry_out(self.core.end_everything(time.monotonic()))
+        try:
+            while len(self._pool) and time.monotonic() < deadline:
+                self._turn(leaving=True)
+        finally:
+            self._pool.close()
+            self._link.flush()
+            self._link.close()
+            self._broker.close()
+            self._device.close()
+
+    def _turn(self, leaving: bool = False) -> None:
+        """Wait for something to happen, and see to it."""
+        now = time.monotonic()
+        ready = self._wait(now)
+        if self._broker.fileno() in ready and not leaving:
+            raise BrokerGone("the broker is gone")
+        for message in self._link.received():
+            self._on_message(message)
+        if not self._link.full:
+            for event in self._pool.events():
+                self._on_event(event)
+        now = time.monotonic()
+        if self._welcomed and now >= self._sample_at:
+            self._sample()
+            busy = self.core.runs or self.core.processes
+            self._sample_at = time.monotonic() + (SAMPLE_S if busy else IDLE_SAMPLE_S)
+        if not self._welcomed and now >= self._greet_at and not leaving:
+            self._greet()
+            self._greet_at = now + GREET_AGAIN_S
+        self._carry_out(self.core.tick(now))
+        self._link.flush()
+
+    def _wait(self, now: float) -> dict[object, int]:
+        poller = zmq.Poller()
+        poller.register(self._link.socket, zmq.POLLIN)
+        if self._broker.fileno() >= 0:
+            poller.register(self._broker.fileno(), zmq.POLLIN)
+        if not self._link.full:
+            poller.register(self._pool.fileno(), zmq.POLLIN)
+        next_at = self._sample_at if self._welcomed else self._greet_at
+        wait_s = max(0.0, next_at - now) if self._link.idle else RETRY_S
+        return dict(poller.poll(math.ceil(wait_s * 1000)))
+
+    def _greet(self) -> None:
+        self._link.send(
+            wire.Greet(
+                protocol=wire.PROTOCOL,
+                worker=self._device.info.uuid,
+                incarnation=self._incarnation,
+                boot_id=Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+                pid=os.getpid(),
+                device=self._facts,
+                max_jobs=self._max_jobs,
+                inventory=self.core.inventory,
+            )
+        )
+
+    def _on_message(self, message: wire.Message) -> None:
+        if isinstance(message, wire.Welcome):
+            self._welcomed = True
+            self._sample_at = 0.0
+            if not self._broker.watch(message.pid):
+                raise BrokerGone("the broker is gone")
+            logger.info("broker found")
+        if isinstance(message, wire.Refused):
+            self._on_refused(message)
+            return
+        self._carry_out(self.core.handle(message, time.monotonic()))
+
+    def _on_refused(self, message: wire.Refused) -> None:
+        if message.reason == "version":
+            raise BrokerGone(message.text)
+        self._welcomed = False  # greet (again); a device still taken becomes free soon
+        logger.bind(facts={"why": message.text}).debug("broker refused")
+
+    def _on_event(self, event: tuple[int, jobprocess.Event] | str) -> None:
+        now = time.monotonic()
+        if isinstance(event, str):
+            self._carry_out(self.core.caller_gone(event, now))
+            return
+        key, what = event
+        match what:
+            case jobprocess.Output(stream, data):
+                self._output(key, stream, data)
+            case jobprocess.Outcome():
+                self._on_outcome(key, what)
+            case jobprocess.Exited():
+                self._on_exited(key, what)
+            case jobprocess.Ready():
+                pass
+
+    def _output(self, key: int, stream: str, data: bytes) -> None:
+        process = self.core.processes.get(key)
+        active = self.core.runs.get(process.job_id) if process else None
+        if active is not None:
+            run = active.run
+            self._link.send(wire.Output(run.job_id, run.attempt, stream, data))
+
+    def _on_outcome(self, key: int, outcome: jobprocess.Outcome) -> None:
+        self._sample()  # the last look while its memory is still there
+        returned = Returned(
+            outcome="succeeded" if outcome.outcome == "succeeded" else "failed",
+            exit_status=outcome.exit_status,
+            error_type="JobExited" if outcome.outcome == "exited" else outcome.error_type,
+            error_text=outcome.error_text,
+            payload=outcome.body,
+            reusable=outcome.clean and self._kept_little(key),
+        )
+        self._carry_out(self.core.returned(key, returned, time.monotonic()))
+
+    def _kept_little(self, key: int) -> bool:
+        tree = self._pool.tree(key)
+        if tree is None:
+            return False
+        try:
+            return self._device.held_bytes(tree) <= KEPT_BYTES[self._device.info.kind]
+        except DeviceUnreadable:
+            return False
+
+    def _on_exited(self, key: int, exited: jobprocess.Exited) -> None:
+        peak_bytes = 0
+        if self._device.info.kind == "host":
+            peak_bytes = max(0, exited.max_rss_bytes - self._pool.baseline_bytes(key))
+        process = self.core.processes.get(key)
+        self._pool.destroy(key)
+        now = time.monotonic()
+        if process and process.job_id and exited.error_text:
+            self._carry_out(self.core.launch_failed(key, exited.error_text[-2000:], now))
+        else:
+            gone = Gone(exited.status, exited.signal, peak_bytes)
+            self._carry_out(self.core.gone(key, gone, now))
+        self._sample()  # tell the broker what became free before it decides
+
+    def _sample(self) -> None:
+        """Look at the device; a look that fails is logged, and the next one comes."""
+        trees = self._trees()
+        try:
+            sample = self._device.sample(trees)
+        except DeviceUnreadable as error:
+            logger.bind(facts={"why": str(error)}).warning("could not read the device")
+            if self._last is not None:
+                # Still alive: say so with what was seen last.
+                last = replace(self._last, by_job={}, seen=frozenset())
+                self._carry_out(self.core.sampled(last, time.monotonic()))
+            return
+        by_job = {key: used for key, used in sample.by_tree.items() if key in self.core.runs}
+        idle = sum(sample.by_tree.values()) - sum(by_job.values())
+        self._last = Level(
+            sample.used_bytes,
+            sample.foreign_bytes,
+            idle,
+            sample.utilisation,
+            by_job,
+            sample.seen,
+        )
+        self._carry_out(self.core.sampled(self._last, time.monotonic()))
+
+    def _trees(self) -> dict[str, Tree]:
+        trees: dict[str, Tree] = {}
+        for key, process in self.core.processes.items():
+            if tree := self._pool.tree(key):
+                trees[process.job_id or f"idle:{key}"] = tree
+        for job_id in self.core.runs:
+            if tree := self._pool.caller_tree(job_id):
+                trees[job_id] = tree
+        return trees
+
+    def _carry_out(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Reply(message):
+                    self._link.send(message)
+                case Launch(key, context):
+                    self._launch(key, context)
+                case Feed(key, run, function):
+                    if key in self._pool:  # else its launch has just failed
+                        self._pool.feed(key, _job_run(run, function))
+                case Signal(key, signum):
+                    self._pool.signal(key, signum)
+                case Kill(key):
+                    self._pool.kill(key)
+                case Close(key):
+                    self._pool.close_process(key)
+                case WatchCaller(job_id, pid):
+                    if not self._pool.watch_caller(job_id, pid):
+                        self._carry_out(self.core.caller_gone(job_id, time.monotonic()))
+                case UnwatchCaller(job_id):
+                    self._pool.unwatch_caller(job_id)
+                case Note(text, facts, level):
+                    logger.bind(facts=facts).log(level.upper(), text)
+
+    def _launch(self, key: int, packed: bytes) -> None:
+        try:
+            context = Context.from_bytes(packed)
+            environment = {
+                **self._defaults(context),
+                **self._device.environment(),
+                "GRN_WORKER": self._incarnation,
+            }
+            self._pool.launch(key, context, environment)
+        except (LaunchError, ValueError) as error:
+            self._carry_out(self.core.launch_failed(key, str(error), time.monotonic()))
+
+    def _defaults(self, context: Context) -> dict[str, str]:
+        """What tames preallocating frameworks, unless the user chose otherwise."""
+        if self._device.info.kind != "nvml":
+            return {}
+        return {
+            name: value
+            for name, value in FRAMEWORK_DEFAULTS.items()
+            if name not in context.environment
+        }
+
+
+def _job_run(run: Run, function: bytes | None) -> jobprocess.Run:
+    assert run.kind in ("call", "command")
+    return jobprocess.Run(
+        job_id=run.job_id,
+        attempt=run.attempt,
+        kind="command" if run.kind == "command" else "call",
+        function=run.function,
+        function_blob=function or b"",
+        content=run.payload,
+        stand_in=run.stand_in,
+        environment={"GRN_JOB_ID": run.job_id, "GRN_ATTEMPT": str(run.attempt)},
+        stdin=run.stdin,
+    )
