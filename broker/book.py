@@ -16,6 +16,7 @@ from .waiting import Waiting
 # Ended jobs that lists and `attach` still find; the oldest go first.
 KEEP_ENDED: Final = 10_000
 KEEP_RESULT_S: Final = 7 * 24 * 3600.0
+KEEP_RESULT_BYTES: Final = 1 << 30
 
 
 class Book:
@@ -34,6 +35,7 @@ class Book:
         self.profiles = Profiles()
         self.blobs = Blobs()
         self._numbers = 0
+        self._result_bytes = 0
 
     def welcome(self, peer: Peer) -> Send:
         return Send(peer, wire.Welcome(wire.PROTOCOL, self.epoch, self.pid))
@@ -58,6 +60,7 @@ class Book:
         parent = self.jobs.get(job.spec.parent)
         if parent is None or not parent.live:
             return
+        parent.submitted_jobs = True
         if not job.spec.detached:
             parent.waiting_children += 1
             job.counted_by_parent = True
@@ -90,6 +93,7 @@ class Book:
         job.ended_at = now
         job.outcome = replace(outcome, outcome=job.state.value)
         job.drop_payload()
+        self._result_bytes += len(outcome.payload)
         self.ended[job.job_id] = None
         for digest in set(job.digests) - job.missing:
             self.blobs.let_go(digest)
@@ -106,13 +110,25 @@ class Book:
         """Send this to everyone who waits for the job."""
         return [Send(self.sessions[name].peer, message) for name in sorted(job.watchers)]
 
+    def hand_over(self, job: Job) -> None:
+        """The caller of an attached job has its result, and nobody else was promised it."""
+        job.handed_over = True
+        self._drop_result(job)
+
+    def _drop_result(self, job: Job) -> None:
+        assert job.outcome is not None
+        self._result_bytes -= len(job.outcome.payload)
+        job.outcome = replace(job.outcome, payload=b"")
+
     def forget_old(self, now: float) -> None:
         """Let go of ended jobs that nobody will ask for again."""
         while self.ended:
             job = self.jobs[next(iter(self.ended))]
             old = now - (job.ended_at or now) > KEEP_RESULT_S
-            if (len(self.ended) <= KEEP_ENDED and not old) or job.waiting_children:
+            many = len(self.ended) > KEEP_ENDED or self._result_bytes > KEEP_RESULT_BYTES
+            if not (old or many) or job.waiting_children:
                 return
+            self._drop_result(job)
             for session in self.sessions.values():
                 session.unreceived.discard(job.job_id)
             del self.ended[job.job_id]
@@ -129,7 +145,7 @@ def outcome_of(job: Job, result: Result, now: float) -> Outcome:
         signal=result.signal,
         device=job.device,
         peak_bytes=job.peak_bytes,
-        seen=result.seen,
+        seen=result.seen or job.submitted_jobs,  # it used devices through its jobs
         wait_s=max(0.0, started_at - job.queued_at),
         run_s=result.run_s,
         error_type=result.error_type,

@@ -1,6 +1,5 @@
 """What clients ask for: take jobs, end them, tell how they ended, list them."""
 
-from dataclasses import replace
 from typing import Final
 
 from grn_zmq import wire
@@ -108,12 +107,17 @@ class Clients:
         for blob in message.blobs:
             self._book.blobs.put(blob, session.name)
             complete += self._book.arrived(blob.digest)
-        effects: list[Effect] = []
-        for job in complete:
-            if owner := self._book.sessions.get(job.session):
-                accepted = (Numbered(job.job_id, job.number),)
-                effects.append(Send(owner.peer, wire.Accepted(accepted)))
-        return effects
+        return self._accepted(complete)
+
+    def _accepted(self, jobs: list[Job]) -> list[Effect]:
+        """Whoever sent the last blob, it is the owners who wait for the answer."""
+        numbers: dict[str, list[Numbered]] = {}
+        for job in jobs:
+            numbers.setdefault(job.session, []).append(Numbered(job.job_id, job.number))
+        return [
+            Send(self._book.sessions[owner].peer, wire.Accepted(tuple(numbered)))
+            for owner, numbered in numbers.items()
+        ]
 
     def _on_cancel(self, session: Session, message: wire.Cancel, now: float) -> list[Effect]:
         effects: list[Effect] = []
@@ -129,10 +133,13 @@ class Clients:
 
     def _cancel(self, job: Job, how: str, now: float) -> list[Effect]:
         if job.state is State.QUEUED:
-            if not job.missing:
+            answers: list[Effect] = []
+            if job.missing:
+                answers = self._accepted([job])  # its client still waits for that
+            else:
                 self._book.waiting.remove(job)
             outcome = outcome_without_result(job, now)
-            return self._book.end(job, Step.CANCEL, outcome, now)
+            return [*answers, *self._book.end(job, Step.CANCEL, outcome, now)]
         if job.state not in LEASED:
             return []
         job.cancelling = True
@@ -167,9 +174,7 @@ class Clients:
             if job is None or job.outcome is None or job.spec.detached:
                 continue
             if job.session == session.name:
-                # Its caller has the result, and nobody else was promised it.
-                job.outcome = replace(job.outcome, payload=b"")
-                job.handed_over = True
+                self._book.hand_over(job)
         return []
 
     def _on_ask_jobs(self, session: Session, message: wire.AskJobs, now: float) -> list[Effect]:

@@ -98,12 +98,14 @@ class Fleet:
 
     def _end_unknown(self, worker: Worker, message: wire.Greet) -> list[Effect]:
         """Attempts we know nothing of were given by a broker that is gone: end them."""
-        epoch = self._book.epoch
         return [
-            Send(worker.peer, wire.End(epoch, one.job_id, one.attempt, "terminate"))
+            Send(worker.peer, self._end(one.job_id, one.attempt))
             for one in message.inventory
             if self._job_of(worker, one.job_id, one.attempt) is None
         ]
+
+    def _end(self, job_id: str, attempt: int) -> wire.End:
+        return wire.End(self._book.epoch, job_id, attempt, "terminate")
 
     def lose(self, worker: Worker, now: float) -> list[Effect]:
         """The worker process is gone, and with it every process it kept."""
@@ -149,10 +151,13 @@ class Fleet:
         effects: list[Effect] = []
         for begun in message.runs:
             job = self._job_of(worker, begun.job_id, begun.attempt)
-            if job is None or job.state is not State.ASSIGNED:
-                effects.append(
-                    Note("ignored a start of another attempt", {"job": begun.job_id})
-                )
+            if job is None:
+                # Given up on, yet its assignment was still on the way: it has no lease.
+                effects.append(Note("ended a start without lease", {"job": begun.job_id}))
+                effects.append(Send(worker.peer, self._end(begun.job_id, begun.attempt)))
+                continue
+            if job.state is not State.ASSIGNED:
+                effects.append(Note("ignored a repeated start", {"job": begun.job_id}))
                 continue
             job.take(Step.START)
             job.started_at = now

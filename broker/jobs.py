@@ -88,6 +88,7 @@ class Job:
     cancelling: bool = False
     missing: set[str] = field(default_factory=set)
     watchers: set[str] = field(default_factory=set)
+    submitted_jobs: bool = False
     waiting_children: int = 0
     counted_by_parent: bool = False
     handed_over: bool = False

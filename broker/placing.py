@@ -92,6 +92,7 @@ class Placer:
     def _verdict(self, job: Job, decision: Place | Refuse, company: Company) -> Verdict:
         if isinstance(decision, Refuse):
             return RefusedJob(job, decision.need_bytes, decision.largest_bytes)
+        self._stop_measuring(company.beside)
         worker = self._workers[decision.worker]
         lease = Lease(
             job.job_id,
@@ -104,6 +105,13 @@ class Placer:
         )
         worker.ledger.grant(lease)
         return Placed(job, worker, lease)
+
+    def _stop_measuring(self, job_ids: Set[str]) -> None:
+        """A parent placed only after its jobs were submitted is not measured beside them."""
+        for worker in self._workers.values():
+            lease = worker.ledger.measuring
+            if lease is not None and lease.job_id in job_ids:
+                worker.ledger.shrink_to_use(lease.job_id)
 
     def _decide(self, job: Job, company: Company) -> Place | Hold | Refuse:
         spec = job.spec

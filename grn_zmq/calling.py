@@ -60,18 +60,24 @@ def submit(
     job: "JobFunction[..., Any]", args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Future[Any]:
     """Start a job and give its future."""
-    if job.options.inline:
-        raise TypeError(f"{job.job_type} is inline: it runs in its caller, so call it instead")
+    check_shipped(job)
     client = this_client()
     client.connect()  # before any pickling: no broker is the commoner mistake
     spec, blobs = describe_call(job, job.stand_in, job.job_type, job.options, args, kwargs)
     return client.submit(spec, blobs).future
 
 
+def check_shipped(job: "JobFunction[..., Any]") -> None:
+    """Refuse to hand over what must run in its caller."""
+    if job.options.inline:
+        raise TypeError(f"{job.job_type} is inline: it runs in its caller, so call it instead")
+
+
 def spawn(
     job: "JobFunction[..., Any]", calls: Sequence[tuple[tuple[Any, ...], Mapping[str, Any]]]
 ) -> list[str]:
     """Hand jobs over for good; give their ids once the broker has them all."""
+    check_shipped(job)
     client = this_client()
     client.connect()
     submitted = []

@@ -3,6 +3,7 @@
 import functools
 import inspect
 import sys
+import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
 
@@ -33,7 +34,10 @@ class JobFunction(Generic[P, R]):
         options: JobOptions,
         stand_in: Callable[..., Any] | None,
     ) -> None:
-        functools.update_wrapper(self, function)
+        # What an object or a class has of its own must not hide what a job has.
+        copied = ("__dict__",) if isinstance(function, types.FunctionType) else ()
+        functools.update_wrapper(self, function, updated=copied)
+        self.__qualname__ = getattr(function, "__qualname__", type(function).__qualname__)
         self.grn_function = function
         self.options = options
         self.stand_in = stand_in
@@ -127,7 +131,7 @@ class BoundJob(Generic[P, R]):
     """A decorated method of one instance; the instance travels with each call."""
 
     def __init__(self, job: JobFunction[..., Any], instance: object) -> None:
-        functools.update_wrapper(self, job.grn_function)
+        functools.update_wrapper(self, types.MethodType(job.grn_function, instance))
         self._job = job
         self.__self__ = instance
 

@@ -6,11 +6,16 @@ The address is written only once the sockets are bound, so whoever reads it can 
 import fcntl
 import json
 import os
+import time
 from dataclasses import asdict, dataclass
-from typing import IO
+from typing import IO, Final
 
 from .errors import BrokerRunning
-from .paths import Places
+from .paths import Places, check_private
+
+# Whoever looks at the lock holds it for a moment; only a broker holds it for so long.
+TAKE_S: Final = 0.5
+TAKE_AGAIN_S: Final = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +40,10 @@ class BrokerLock:
         self._places = places
         self._file: IO[str] = open(places.lock, "a+", encoding="utf-8")  # noqa: SIM115
         os.chmod(places.lock, 0o600)
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self._file.seek(0)
-            holder = self._file.read().strip()
+        if not _take(self._file):
+            holder = _pid_in(self._file)
             self._file.close()
-            raise BrokerRunning(int(holder) if holder.isdigit() else 0) from None
+            raise BrokerRunning(holder)
         self._file.truncate(0)
         self._file.write(str(os.getpid()))
         self._file.flush()
@@ -59,26 +61,59 @@ class BrokerLock:
         self._file.close()
 
 
+def _take(file: IO[str]) -> bool:
+    deadline = time.monotonic() + TAKE_S
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(TAKE_AGAIN_S)
+        else:
+            return True
+
+
+def _pid_in(file: IO[str]) -> int:
+    file.seek(0)
+    text = file.read().strip()
+    return int(text) if text.isdecimal() else 0
+
+
 def find_address(places: Places) -> Address | None:
-    """Give the address of the living broker, or None if none lives or it is not ready."""
+    """Give the address of the living broker, or None if none lives or it is not ready.
+
+    Raises:
+        UnsafeDirectory: Others could have written the address.
+    """
+    try:
+        check_private(places.directory)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
     try:
         facts = json.loads(places.address.read_text())
         address = Address(**facts)
     except (OSError, ValueError, TypeError):
         return None
-    return address if is_locked(places) else None
+    # One that a killed broker has left does not count, also while the next one starts.
+    return address if lock_holder(places) == address.pid else None
 
 
 def is_locked(places: Places) -> bool:
     """Whether a broker lives, ready or still starting."""
+    return lock_holder(places) is not None
+
+
+def lock_holder(places: Places) -> int | None:
+    """The pid of the broker that lives, 0 if it has not written it yet, None if none does."""
     try:
         file = open(places.lock, encoding="utf-8")  # noqa: SIM115
     except OSError:
-        return False
+        return None
     with file:
         try:
             # Shared, so that two who ask at once do not take each other for a broker.
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            return True
-        return False
+            return _pid_in(file)
+        return None

@@ -9,7 +9,7 @@ from loguru import logger
 if TYPE_CHECKING:
     from loguru import Record
 
-_HEAD = "{time:YYYY-MM-DD HH:mm:ss.SSS} {level: <7} {extra[process]} {name}:{line} {message}"
+_HEAD = "{time:YYYY-MM-DD HH:mm:ss.SSS} {level: <7} {extra[process]} {name}:{line}"
 
 
 def configure(process: str, debug: bool = False) -> None:
@@ -17,7 +17,7 @@ def configure(process: str, debug: bool = False) -> None:
     logger.remove()
     logger.configure(extra={"process": process, "facts": {}})
     logger.add(
-        sys.stderr,
+        _write,
         level="DEBUG" if debug else "INFO",
         format=_line,
         colorize=False,
@@ -25,10 +25,20 @@ def configure(process: str, debug: bool = False) -> None:
     )
 
 
+def _write(line: str) -> None:
+    """Write a line; where nobody can read it any more, its writer works on."""
+    try:
+        sys.stderr.write(line)
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        pass  # the terminal is closed, the pipe broken, the disk full
+
+
 def _line(record: "Record") -> str:
     facts: Mapping[str, object] = record["extra"].get("facts", {})
-    record["extra"]["tail"] = "".join(f" {key}={plain(value)}" for key, value in facts.items())
-    return _HEAD + "{extra[tail]}\n{exception}"
+    tail = "".join(f" {key}={plain(value)}" for key, value in facts.items())
+    record["extra"]["text"] = plain(record["message"]) + tail
+    return _HEAD + " {extra[text]}\n{exception}"
 
 
 def plain(value: object) -> str:

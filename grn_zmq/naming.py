@@ -1,5 +1,6 @@
 """What a job type is called: the same string wherever and however the program is started."""
 
+import functools
 import inspect
 import os
 import re
@@ -12,6 +13,8 @@ _NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?\Z")
 
 def type_of_function(function: Callable[..., Any]) -> str:
     """`module::qualname` for what can be imported, else the script's real path."""
+    while isinstance(function, functools.partial):
+        function = function.func
     name = getattr(function, "__qualname__", type(function).__qualname__)
     if name.rpartition(".")[2] == "<lambda>":
         name += _position(function)

@@ -30,8 +30,14 @@ class JobOptions:
     env: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _check_text("type", self.type, optional=True)
-        _check_text("name", self.name)
+        _check(
+            self.type is None or (_is_text(self.type) and self.type != ""),
+            f"type={self.type!r} must be a printable text of 1 to 4096 characters",
+        )
+        _check(
+            _is_text(self.name),
+            f"name={self.name!r} must be a printable text of at most 4096 characters",
+        )
         _check(
             all(isinstance(name, str) and name.isidentifier() for name in self.by),
             f"by={self.by!r} must be names of arguments, such as by=('batch_size',)",
@@ -45,10 +51,7 @@ class JobOptions:
             raise ValueError(
                 f"when_unavailable={self.when_unavailable!r} must be 'raise' or 'local'"
             )
-        _check(
-            all(isinstance(k, str) and isinstance(v, str) for k, v in self.env.items()),
-            f"env={self.env!r} must map names to texts",
-        )
+        _check(_is_environment(self.env), f"env={self.env!r} must map names to texts")
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> "JobOptions":
@@ -79,9 +82,8 @@ class JobOptions:
         if "policy" in values:
             values["policy"] = _policy(values["policy"])
         if "by" in values:
-            values["by"] = (
-                (values["by"],) if isinstance(values["by"], str) else tuple(values["by"])
-            )
+            by = values["by"]
+            values["by"] = tuple(by) if isinstance(by, list | tuple) else (by,)
         return replace(self, **values)
 
 
@@ -93,11 +95,19 @@ def _policy(value: object) -> str:
     return _POLICIES[value]
 
 
-def _check_text(name: str, value: object, *, optional: bool = False) -> None:
-    fine = isinstance(value, str) and len(value) <= 4096 and value.isprintable()
-    _check(
-        fine or (optional and value is None),
-        f"{name}={value!r} must be a printable text of at most 4096 characters",
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= 4096 and value.isprintable()
+
+
+def _is_environment(value: object) -> bool:
+    """Whether the operating system would take these variables."""
+    return isinstance(value, Mapping) and all(
+        isinstance(name, str)
+        and isinstance(text, str)
+        and name != ""
+        and not {"=", "\0"} & set(name)
+        and "\0" not in text
+        for name, text in value.items()
     )
 
 

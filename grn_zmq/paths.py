@@ -36,12 +36,15 @@ class Places:
 
     def make(self) -> None:
         """Create the directories, or refuse those that others could reach."""
+        self._check_length()
         for directory in (
             self.directory,
             self.clients_socket.parent,
             self.workers_socket.parent,
         ):
             make_private(directory)
+
+    def _check_length(self) -> None:
         longest = max(len(os.fsencode(p)) for p in (self.clients_socket, self.workers_socket))
         if longest > MAX_SOCKET_PATH:
             raise UnsafeDirectory(
@@ -68,11 +71,26 @@ def state_directory(environ: Mapping[str, str]) -> Path:
 
 def make_private(directory: Path) -> None:
     """Create a directory for this user alone, or check that it is one."""
-    directory.parent.mkdir(parents=True, exist_ok=True)
     try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
         directory.mkdir(mode=0o700)
     except FileExistsError:
         pass
+    except OSError as error:
+        raise UnsafeDirectory(
+            f"cannot create {directory}: {error.strerror}. Set XDG_RUNTIME_DIR and "
+            f"XDG_STATE_HOME to directories of your own"
+        ) from None
+    check_private(directory)
+
+
+def check_private(directory: Path) -> None:
+    """Check that a directory is this user's alone.
+
+    Raises:
+        FileNotFoundError: There is none.
+        UnsafeDirectory: Others own or may enter it.
+    """
     facts = directory.lstat()
     if not stat.S_ISDIR(facts.st_mode):
         raise UnsafeDirectory(f"{directory} is not a directory: remove it, or move it away")

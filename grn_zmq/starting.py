@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from types import TracebackType
 from typing import IO, Any, Final
 
@@ -13,10 +12,9 @@ from .discovery import find_address
 from .errors import BrokerUnavailable
 from .paths import find_places
 
-READY_S: Final = 60.0
 # Longer than workers take to end their jobs.
 STOP_S: Final = 20.0
-READY_TEXT: Final = "ready\n"
+READY_TEXT: Final = "ready"
 
 
 class Server:
@@ -94,34 +92,22 @@ def start(
     )
     server = Server(process, kept)
     try:
-        _await_ready(process)
-    except BaseException as error:
-        process.kill() if isinstance(error, KeyboardInterrupt) else process.wait(STOP_S)
-        said = last_line(server.log())
+        assert process.stdout is not None
+        # It says one word when all workers have joined, and ends by itself if they do not.
+        if process.stdout.readline().decode().strip() == READY_TEXT:
+            return server
+    except BaseException:  # an interrupt
         server.stop()
-        if isinstance(error, BrokerUnavailable):
-            raise BrokerUnavailable(f"broker and workers did not start: {said}") from None
         raise
-    return server
-
-
-def _await_ready(process: "subprocess.Popen[bytes]") -> None:
-    """Wait until the starter says that all workers have joined."""
-    assert process.stdout is not None
-    deadline = time.monotonic() + READY_S
-    os.set_blocking(process.stdout.fileno(), True)
-    for line in process.stdout:
-        if line.decode() == READY_TEXT:
-            return
-        if time.monotonic() > deadline:
-            break
-    raise BrokerUnavailable("broker and workers did not start")
+    why = "its log says why" if log else last_line(server.log())
+    server.stop()
+    raise BrokerUnavailable(f"broker and workers did not start: {why}")
 
 
 def last_line(text: str) -> str:
     """The last thing a failed process said, which is why it failed."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "it said nothing"
+    return lines[-1].removeprefix("grn: ") if lines else "it said nothing"
 
 
 def running_pid() -> int | None:

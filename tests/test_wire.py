@@ -144,14 +144,15 @@ def test_payload_is_one_frame_in_the_order_of_the_fields() -> None:
 @pytest.mark.parametrize("kind", EXAMPLES)
 def test_a_repr_shows_no_payload_and_no_context(kind: str) -> None:
     secret = b"SECRET"
-    message = {
+    secrets: dict[str, wire.Message] = {
         "submit": wire.Submit((a_spec(payload=secret),)),
         "assign": wire.Assign(1, (a_run(payload=secret),)),
         "finished": wire.Finished(1, (a_result(payload=secret),)),
         "ended": wire.Ended((an_outcome(payload=secret),)),
         "blobs": wire.Blobs((Blob("c" * 64, secret),)),
         "output": wire.Output(an_id(1), 1, "stdout", secret),
-    }.get(kind, EXAMPLES[kind])
+    }
+    message = secrets.get(kind, EXAMPLES[kind])
 
     assert (len(wire.encode(message)) == 2) == (secret in b"".join(wire.encode(message)))
     assert "SECRET" not in repr(message)

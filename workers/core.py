@@ -32,6 +32,8 @@ REPEAT_S: Final = 2.0
 HEARTBEAT_S: Final = 1.0
 # A change of this part of the device is told at once instead of with the next heartbeat.
 NOTABLE_PART: Final = 64
+# Of the name and text of an exception, in characters: messages are bounded.
+MOST_SAID: Final = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +159,8 @@ class WorkerCore:
         process = next((one for one in self.processes.values() if one.serves(run)), None)
         if process is None or not run.reuse:
             process = self._new_process(run)
-            effects.append(Launch(process.key, self.blobs.get(run.context)))
+            context = self.blobs.get(run.context) if run.context else b""
+            effects.append(Launch(process.key, context))
         process.idle_since = None
         process.job_id = run.job_id
         active.process = process.key
@@ -223,8 +226,9 @@ class WorkerCore:
 
     def _finish(self, active: ActiveRun, result: Result, now: float) -> list[Effect]:
         del self.runs[result.job_id]
+        if not self.unrecorded:
+            self._repeat_at = now + REPEAT_S
         self.unrecorded[result.job_id, result.attempt] = result
-        self._repeat_at = min(self._repeat_at, now + REPEAT_S)
         effects: list[Effect] = [UnwatchCaller(result.job_id)] if active.inline else []
         return [*effects, Reply(wire.Finished(self.epoch, (result,)))]
 
@@ -351,10 +355,15 @@ def _result(
         peak_bytes=active.peak_bytes,
         seen=active.seen,
         run_s=max(0.0, now - began_at),
-        error_type=error_type,
-        error_text=error_text,
+        error_type=_sayable(error_type),
+        error_text=_sayable(error_text),
         payload=b"",
     )
+
+
+def _sayable(text: str) -> str:
+    """Make what the user's code said fit a message; the payload has it in full."""
+    return text[:MOST_SAID].encode(errors="backslashreplace").decode()[:MOST_SAID]
 
 
 def _result_of_exit(active: ActiveRun, gone: Gone, now: float) -> Result:

@@ -68,6 +68,14 @@ class Pool:
         baseline = 0 if key in self._commands else process.baseline_bytes
         return Tree(process.keeper_pid, process.pid, baseline)
 
+    def reset_peak(self, key: int) -> None:
+        """Let the kernel's peak counter of the job process begin anew."""
+        try:
+            with open(f"/proc/{self._processes[key].pid}/clear_refs", "w") as file:
+                file.write("5")
+        except OSError:
+            pass  # it is ending, or the kernel lacks the counter: then it counts as used
+
     def baseline_bytes(self, key: int) -> int:
         return 0 if key in self._commands else self._processes[key].baseline_bytes
 

@@ -211,6 +211,8 @@ class WorkerServer:
             reusable=outcome.clean and self._kept_little(key),
         )
         self._carry_out(self.core.returned(key, returned, time.monotonic()))
+        if (process := self.core.processes.get(key)) and process.idle_since is not None:
+            self._pool.reset_peak(key)  # what it once had is not what it keeps
 
     def _kept_little(self, key: int) -> bool:
         tree = self._pool.tree(key)

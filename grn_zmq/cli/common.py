@@ -5,7 +5,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NoReturn, ParamSpec, TypeVar
+from typing import Any, Final, NoReturn, ParamSpec, TextIO, TypeVar
 
 import click
 
@@ -42,18 +42,36 @@ def one_line_errors(verb: Callable[P, R]) -> Callable[P, R]:
         try:
             return verb(*args, **kwargs)
         except GrnError as error:
+            if kwargs.get("as_json"):
+                print_json({"error": str(error)})
             fail(str(error), UNREACHABLE if isinstance(error, BrokerUnavailable) else 1)
+        except KeyboardInterrupt:
+            sys.exit(INTERRUPTED)
         except BrokenPipeError:
-            # Whoever read our output has seen enough; nothing is left to flush.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _give_up(sys.stdout)  # whoever read our output has seen enough
             sys.exit(0)
 
     return guarded
 
 
 def fail(text: str, status: int) -> NoReturn:
-    click.echo(f"grn: {text}", err=True)
+    say(f"grn: {printable(text)}", err=True)
     sys.exit(status)
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print a line, or nothing where the terminal or reader is gone."""
+    try:
+        click.echo(text, err=err)
+    except OSError:
+        _give_up(sys.stderr if err else sys.stdout)
+
+
+def _give_up(stream: TextIO) -> None:
+    """Send what is still buffered nowhere, so that flushing it at exit cannot fail."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, stream.fileno())
+    os.close(null)
 
 
 def print_json(facts: Any) -> None:
@@ -64,7 +82,8 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print aligned columns; the last one may be as long as it likes."""
     cells = [list(map(printable, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
-    click.secho(_line(headers, widths), bold=True)
+    plain = False if os.environ.get("NO_COLOR") else None  # None: colours on terminals only
+    click.secho(_line(headers, widths), bold=True, color=plain)
     for row in cells:
         click.echo(_line(row, widths))
     sys.stdout.flush()

@@ -1,30 +1,34 @@
 """Runs command lines as jobs and waits for them."""
 
 import contextlib
+import errno
 import os
 import shlex
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-import click
 import msgpack
 
 from ..client import this_client
-from ..errors import JobError, JobExited, JobKilled
+from ..errors import BrokerUnavailable, JobError, JobExited, JobKilled
 from ..futures import Future
 from ..naming import type_of_command
 from ..paths import find_places
 from ..records import JobSpec
 from ..starting import running_pid, start
 from ..submission import context_blob, new_id, parent_id
-from .common import INTERRUPTED
+from .common import INTERRUPTED, UNREACHABLE, fail, printable, say
 
 # After INT a job has its grace, then TERM and as much again, then KILL.
-INTERRUPT_S = 12.0
+INTERRUPT_S: Final = 12.0
+# How soon a command that was in the background finds that the terminal is its own again.
+FOREGROUND_S: Final = 0.2
+CHUNK_BYTES: Final = 1 << 16
 
 
 def run_commands(
@@ -35,13 +39,24 @@ def run_commands(
     debug: bool,
 ) -> int:
     """Run all commands; give the exit status of the first that failed."""
+    for signum in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(signum) is not signal.SIG_IGN:  # as under `nohup`
+            signal.signal(signum, _leave)
     with broker(devices, max_jobs, debug), standard_input(len(lines) == 1) as stdin:
-        futures = [submit_command(words, job_type, stdin) for words in lines]
+        futures: list[Future[Any]] = []
         try:
+            futures += (submit_command(words, job_type, stdin) for words in lines)
             return wait_for_all(futures, lines)
         except KeyboardInterrupt:
-            interrupt(futures)
+            end(futures, interrupt=True)
             return INTERRUPTED
+        except SystemExit:
+            end(futures, interrupt=False)
+            raise
+
+
+def _leave(signum: int, _: object) -> None:
+    sys.exit(128 + signum)
 
 
 @contextlib.contextmanager
@@ -50,7 +65,13 @@ def broker(devices: str | None, max_jobs: int | None, debug: bool) -> Iterator[N
     if running_pid() is not None:
         yield
         return
-    with start(devices, max_jobs=max_jobs, debug=debug, log=sys.stderr if debug else None):
+    try:
+        server = start(
+            devices, max_jobs=max_jobs, debug=debug, log=sys.stderr if debug else None
+        )
+    except BrokerUnavailable as error:
+        fail(error.reason, UNREACHABLE)
+    with server:
         try:
             yield
         finally:
@@ -65,6 +86,7 @@ def standard_input(wanted: bool) -> Iterator[str]:
         return
     path = find_places(os.environ).directory / f"stdin-{new_id()}"
     os.mkfifo(path, 0o600)
+    signal.signal(signal.SIGTTIN, signal.SIG_IGN)
     threading.Thread(target=_copy_stdin, args=(path,), daemon=True).start()
     try:
         yield str(path)
@@ -74,9 +96,22 @@ def standard_input(wanted: bool) -> Iterator[str]:
 
 def _copy_stdin(path: Path) -> None:
     with contextlib.suppress(OSError):  # the command has ended, or never read
-        with open(path, "wb", buffering=0) as pipe:
-            while data := os.read(sys.stdin.fileno(), 1 << 16):
+        with open(path, "wb") as pipe:
+            path.unlink(missing_ok=True)  # the command has it open
+            while data := _read(sys.stdin.fileno()):
                 pipe.write(data)
+                pipe.flush()
+
+
+def _read(fd: int) -> bytes:
+    """Read on; in the background wait, instead of being stopped, until the terminal is ours."""
+    while True:
+        try:
+            return os.read(fd, CHUNK_BYTES)
+        except OSError as error:
+            if error.errno != errno.EIO or os.tcgetpgrp(fd) == os.getpgrp():
+                raise
+            time.sleep(FOREGROUND_S)
 
 
 def submit_command(words: Sequence[str], job_type: str | None, stdin: str) -> Future[Any]:
@@ -108,7 +143,7 @@ def wait_for_all(futures: Sequence[Future[Any]], lines: Sequence[Sequence[str]])
     for future, words in zip(futures, lines, strict=True):
         this = exit_status(future)
         if this and len(futures) > 1:
-            click.echo(f"grn: status {this}: {shlex.join(words)}", err=True)
+            say(f"grn: status {this}: {printable(shlex.join(words))}", err=True)
         status = status or this
     return status
 
@@ -124,20 +159,21 @@ def exit_status(future: Future[Any]) -> int:
         case JobKilled():
             return 128 + error.signal
         case JobError():
-            click.echo(f"grn: {error}", err=True)
+            say(f"grn: {error}", err=True)
             return 1
     raise error
 
 
-def interrupt(futures: Sequence[Future[Any]]) -> None:
-    """Pass Ctrl-C on and wait for the commands to end; a second one does not wait."""
+def end(futures: Sequence[Future[Any]], *, interrupt: bool) -> None:
+    """Pass the signal on and wait for the commands to end; a second one does not wait."""
     left = [future for future in futures if not future.done()]
     if not left:
         return
     try:
-        this_client().cancel(*(future.job_id for future in left), interrupt=True)
+        this_client().cancel(*(future.job_id for future in left), interrupt=interrupt)
         for future in left:
             with contextlib.suppress(Exception):
                 future.exception(timeout=INTERRUPT_S)
-    except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    except (KeyboardInterrupt, SystemExit):
+        for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(signum, signal.SIG_IGN)

@@ -10,7 +10,7 @@ from .. import __version__
 from ..errors import BrokerRunning
 from ..paths import find_places, make_private, state_directory
 from ..starting import READY_TEXT, last_line, running_pid
-from .common import debug_option, devices_option, fail, max_jobs_option, one_line_errors
+from .common import debug_option, devices_option, fail, max_jobs_option, one_line_errors, say
 
 BANNER = f"grn {__version__}: jobs share devices by the memory they were measured to need"
 
@@ -45,24 +45,22 @@ def _serve(options: list[str], debug: bool, notify: bool) -> int:
     from .supervisor import StartFailed, Supervisor
 
     supervisor = Supervisor(options, debug)
+    tell = (lambda _: None) if notify else say
     try:
-        managing = supervisor.start()
+        tell(BANNER)
+        tell(supervisor.start())
+        tell(f"Ready in {find_places(os.environ).directory}; stop with Ctrl-C")
         if notify:
-            sys.stdout.write(READY_TEXT)
-        else:
-            click.echo(f"{BANNER}\n{managing}")
-            click.echo(f"Ready in {find_places(os.environ).directory}; stop with Ctrl-C")
-        sys.stdout.flush()
-        status = supervisor.serve(sys.stdin.buffer if notify else None)
+            say(READY_TEXT)
+        status = supervisor.serve(sys.stdin.fileno() if notify else None)
         if status:
-            click.echo("grn: broker or workers died; ending the rest", err=True)
+            say("grn: broker or workers died; ending the rest", err=True)
         return status
     except StartFailed as error:
-        return 0 if supervisor.stopping else error.status or 1
+        return 0 if supervisor.stopping else abs(error.status) or 1
     finally:
-        supervisor.end()
-        if not notify:
-            click.echo("Cleaned up: broker, workers and jobs have ended")
+        if supervisor.end():
+            tell("Cleaned up: broker, workers and jobs have ended")
 
 
 def _detach(options: list[str], debug: bool) -> None:
@@ -89,7 +87,7 @@ def _detach(options: list[str], debug: bool) -> None:
         if said[-1].startswith("Ready"):
             break
     else:
-        fail(last_line(path.read_text(errors="replace")).removeprefix("grn: "), process.wait())
+        fail(last_line(path.read_text(errors="replace")), abs(process.wait()) or 1)
     click.echo("".join(line for line in said if line.startswith("Managing")).strip())
     click.echo(f"Started in the background (pid {process.pid}), log in {path}")
 

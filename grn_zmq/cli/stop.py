@@ -29,8 +29,11 @@ def stop() -> None:
     address = find_address(places)
     if address is None:
         raise BrokerUnavailable(f"no broker is running in {places.directory}")
-    pidfd = os.pidfd_open(address.supervisor_pid)
-    signal.pidfd_send_signal(pidfd, signal.SIGTERM)
+    try:
+        pidfd = os.pidfd_open(address.supervisor_pid)
+        signal.pidfd_send_signal(pidfd, signal.SIGTERM)
+    except ProcessLookupError:
+        raise BrokerUnavailable("the broker is ending already") from None
     ended, _, _ = select.select([pidfd], [], [], STOP_S)
     os.close(pidfd)
     if not ended:

@@ -7,12 +7,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from typing import IO, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from ..client import this_client
-from ..discovery import find_address, is_locked
-from ..errors import BrokerRunning, GrnError
+from ..discovery import find_address, lock_holder
+from ..errors import BrokerRunning, BrokerUnavailable, GrnError
 from ..paths import find_places
 from ..wire import AskDevices, DevicesAre
 
@@ -29,6 +29,16 @@ class StartFailed(GrnError):
         self.status = status
 
 
+class TooSlow(GrnError):
+    """Broker and workers live but do not get ready."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"broker and workers were not ready within {READY_S:.0f} s, so they were ended. "
+            f"Their log is above; --debug makes it longer"
+        )
+
+
 class Supervisor:
     """Starts workers and broker, waits for signals, and leaves nothing behind."""
 
@@ -40,7 +50,10 @@ class Supervisor:
         os.set_blocking(signalled, False)
         signal.set_wakeup_fd(signalled, warn_on_full_buffer=False)
         self.stopping = False
-        for signum in (signal.SIGTERM, signal.SIGINT):
+        ending = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+        if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+            ending.remove(signal.SIGHUP)  # `nohup` asked for that
+        for signum in ending:
             signal.signal(signum, self._stop)
 
     def _stop(self, *_: object) -> None:
@@ -51,31 +64,50 @@ class Supervisor:
 
         Raises:
             BrokerRunning: A broker of this user lives already.
-            StartFailed: A child ended before all was ready.
+            StartFailed: A child ended before all was ready, or a signal came.
+            TooSlow: Nothing failed, but nothing got ready either.
+            UnsafeDirectory: There is no private place for sockets.
         """
         places = find_places(os.environ)
-        if is_locked(places):
-            address = find_address(places)
-            raise BrokerRunning(address.pid if address else 0)
+        places.make()
+        holder = lock_holder(places)
+        if holder is not None:
+            raise BrokerRunning(holder)
         announcement = self._start_workers()
         self._children.insert(0, self._spawn("broker", []))
         self._await(lambda: find_address(places) is not None)
         self._await(lambda: self._joined() >= announcement["devices"])
         return str(announcement["text"])
 
-    def _start_workers(self) -> dict[str, int]:
+    def _start_workers(self) -> dict[str, Any]:
         """Workers look for their devices first: most starts fail there, if they fail."""
         reading, writing = os.pipe()
         options = ["--announce", str(writing), *self._options]
         workers = self._spawn("workers", options, keep=(writing,))
         os.close(writing)
         self._children.append(workers)
-        with open(reading, "rb") as said:
-            announced = said.read()
+        announced = self._hear(reading)
         if not announced:
             raise StartFailed(workers.wait())
-        facts: dict[str, int] = json.loads(announced)
+        facts: dict[str, Any] = json.loads(announced)
         return facts
+
+    def _hear(self, reading: int) -> bytes:
+        """Read to the end what the workers announce; drivers may take long to answer."""
+        said = b""
+        deadline = time.monotonic() + READY_S
+        with open(reading, "rb", buffering=0) as pipe:
+            while not self.stopping:
+                wait_s = max(0.0, deadline - time.monotonic())
+                ready, _, _ = select.select([reading, self._wakeup], [], [], wait_s)
+                if not ready:
+                    raise TooSlow
+                if reading in ready:
+                    piece = pipe.read(4096)
+                    if not piece:
+                        return said
+                    said += piece
+        raise StartFailed(0)
 
     def _spawn(
         self, what: str, options: Sequence[str], keep: Sequence[int] = ()
@@ -96,35 +128,39 @@ class Supervisor:
             start_new_session=True,
         )
 
-    def _await(self, condition: "object") -> None:
-        assert callable(condition)
+    def _await(self, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + READY_S
         while not condition():
             for child in self._children:
                 if child.poll() is not None:
                     raise StartFailed(child.returncode)
-            if self.stopping or time.monotonic() > deadline:
-                raise StartFailed(1)
+            if self.stopping:
+                raise StartFailed(0)
+            if time.monotonic() > deadline:
+                raise TooSlow
             time.sleep(LOOK_AGAIN_S)
 
     @staticmethod
     def _joined() -> int:
-        return len(this_client().ask(AskDevices(), DevicesAre).rows)
+        try:
+            return len(this_client().ask(AskDevices(), DevicesAre).rows)
+        except BrokerUnavailable:
+            return 0  # it has just died, which is noticed next
 
-    def serve(self, lifeline: IO[bytes] | None = None) -> int:
+    def serve(self, lifeline: int | None = None) -> int:
         """Wait for a signal, for the end of `lifeline`, or for the death of a child."""
         pidfds = [os.pidfd_open(child.pid) for child in self._children]
-        watched = [self._wakeup, *pidfds, *([lifeline.fileno()] if lifeline else [])]
+        watched = [self._wakeup, *pidfds, *([] if lifeline is None else [lifeline])]
         while not self.stopping:
             ready, _, _ = select.select(watched, [], [])
-            if lifeline and lifeline.fileno() in ready and not lifeline.read1(4096):  # type: ignore[attr-defined]
+            if lifeline in ready and not os.read(lifeline, 4096):
                 break
             if any(child.poll() is not None for child in self._children):
                 return 1
         return 0
 
-    def end(self) -> None:
-        """End the workers with their jobs, then the broker."""
+    def end(self) -> bool:
+        """End the workers with their jobs, then the broker; False if nothing was started."""
         this_client().close()
         for child in reversed(self._children):
             if child.poll() is None:
@@ -134,3 +170,4 @@ class Supervisor:
             except subprocess.TimeoutExpired:
                 child.kill()
                 child.wait()
+        return bool(self._children)

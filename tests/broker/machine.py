@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 from broker.core import BrokerCore
 from broker.effects import Effect, Note, Send
 from broker.jobs import Job
-from broker.ledger import Ledger, Lease
+from broker.ledger import Lease, Ledger
 from grn_zmq import wire
-from grn_zmq.records import Begun, JobRow, JobSpec, Outcome, Result, Run
+from grn_zmq.records import Begun, JobRow, JobSpec, Outcome, Result, Run, Use
 from tests.builders import (
     MIB,
     a_greet,
@@ -90,7 +90,7 @@ class Machine:
     def use(self, index: int, foreign: int = 0, idle: int = 0, **used: int) -> None:
         """Report a device; `j3=200` says that job 3 uses 200 MiB."""
         uses = tuple(
-            wire.Use(an_id(number), self.job(number).attempt, mib * MIB)
+            Use(an_id(number), self.job(number).attempt, mib * MIB)
             for number, mib in ((int(name[1:]), mib) for name, mib in used.items())
         )
         report = a_report(foreign_bytes=foreign * MIB, idle_bytes=idle * MIB, uses=uses)

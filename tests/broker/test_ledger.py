@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from broker.ledger import Ledger, Lease
+from broker.ledger import Lease, Ledger
 from tests.builders import MIB, a_device
 
 

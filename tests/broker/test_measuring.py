@@ -6,11 +6,12 @@ import pytest
 
 from broker.jobs import State
 from grn_zmq import wire
+from grn_zmq.records import JobSpec
 from tests.broker.machine import CLIENT, Machine, sent
 from tests.builders import MIB, a_hello, a_spec, an_id
 
 
-def with_stand_in(number: int, **changes: Any) -> wire.JobSpec:
+def with_stand_in(number: int, **changes: Any) -> JobSpec:
     return a_spec(number, has_stand_in=True, **changes)
 
 

@@ -8,7 +8,7 @@ from broker import book as book_module
 from broker.effects import Watch
 from grn_zmq import wire
 from grn_zmq.codec import MAX_HEADER_BYTES
-from grn_zmq.records import Blob, Numbered
+from grn_zmq.records import Blob, JobSpec, Numbered
 from tests.broker.machine import (
     CLIENT,
     EPOCH,
@@ -31,7 +31,7 @@ def a_machine_with_two_clients(*totals: int) -> Machine:
     return machine
 
 
-def shipped(number: int, **changes: Any) -> wire.JobSpec:
+def shipped(number: int, **changes: Any) -> JobSpec:
     return a_spec(number, function=FUNCTION.digest, context=CONTEXT.digest, **changes)
 
 
@@ -416,6 +416,16 @@ def test_a_detached_job_whose_function_never_came_ends_with_its_client() -> None
     assert machine.states(1) == ["cancelled"]
 
 
+def test_a_detached_job_that_is_cancelled_before_its_function_came_is_answered() -> None:
+    machine = a_machine_with_two_clients()
+    machine.submit(shipped(1, detached=True))
+
+    machine.say(OTHER, wire.Cancel((an_id(1),), interrupt=False))
+
+    assert machine.states(1) == ["cancelled"]
+    assert machine.sent(wire.Accepted, CLIENT) == [wire.Accepted((Numbered(an_id(1), 1),))]
+
+
 def test_losing_somebody_unknown_changes_nothing() -> None:
     assert Machine(1000).lose(an_id(12345)) == []
 
@@ -536,7 +546,7 @@ def test_assignments_with_long_texts_still_fit_their_messages() -> None:
 
 def test_many_assignments_go_out_in_messages_of_bounded_length() -> None:
     machine = Machine()
-    machine.join(0, 0, device=a_device(0, total_bytes=99))
+    machine.join(0, 1, device=a_device(0, total_bytes=99))
     machine.know(0)
     machine.say(worker(0), a_report(foreign_bytes=100))
     machine.submit(*map(a_spec, range(1, 101)))

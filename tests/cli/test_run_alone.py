@@ -1,0 +1,217 @@
+"""`grn run` without a broker: it starts one, uses it, and leaves nothing."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grn_zmq.discovery import find_address, lock_holder
+from grn_zmq.paths import find_places
+from tests.cli.scripts import TRACEBACK, Running, any_alive, descendants, run
+from tests.nvml.driver import FakeDriver
+from tests.waiting import PATIENCE, until
+
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("home", "nothing_stays")]
+
+HOST = ("--devices", "host:2x500MiB")
+ONE = ("--devices", "host:1x1GiB")
+
+
+@pytest.fixture
+def nothing_stays() -> Iterator[None]:
+    """After each of these tests no broker is left, and no file of one."""
+    yield
+    places = find_places(os.environ)
+    until(lambda: lock_holder(places) is None, 10)
+    left = [path for path in places.directory.rglob("*") if not path.is_dir()]
+    assert left in ([], [places.lock])
+
+
+def pids_of(*marks: Path) -> list[int]:
+    return [int(mark.read_text()) for mark in marks]
+
+
+def are_there(*marks: Path) -> bool:
+    return all(mark.exists() and mark.read_text().strip() for mark in marks)
+
+
+def sleeper(mark: Path, trap: str = "") -> str:
+    """A command that writes its pid and sleeps, deaf to the signals it traps."""
+    code = f"{trap} echo $$ > {mark}; while :; do sleep 0.2; done"
+    return f"sh -c '{code}'"
+
+
+def broker_pid() -> int:
+    address = find_address(find_places(os.environ))
+    assert address is not None
+    return address.pid
+
+
+def test_r81_a_broker_is_started_used_and_stopped(gpus: FakeDriver) -> None:
+    with Running("grn-run", "sh -c 'echo $CUDA_VISIBLE_DEVICES; sleep 0.3'") as running:
+        running.until_out("\n")
+        below = descendants(running.pid)
+
+        assert running.ended() == 0
+        assert running.out.strip() in (gpus.uuid(0), gpus.uuid(1))
+        assert len(below) >= 5
+        assert not any_alive(below)
+
+
+def test_r82_new_types_run_one_each_first_and_the_rest_after_the_measuring(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "log"
+    a, b = (
+        f"sh -c 'echo begin {name} >> {log}; sleep 1; echo end {name} >> {log}'"
+        for name in "AB"
+    )
+
+    done = run("grn-run", *HOST, a, a, a, b)
+
+    said = log.read_text().splitlines()
+    assert done.returncode == 0, done.stderr
+    assert sorted(said[:2]) == ["begin A", "begin B"]
+    assert "end A" in said[2 : said.index("begin A", said.index("begin A") + 1)]
+    assert sorted(said) == sorted(["begin A", "end A"] * 3 + ["begin B", "end B"])
+
+
+def test_r87_with_debug_the_broker_it_starts_logs_on_stderr() -> None:
+    done = run("grn-run", *ONE, "-d", "echo out")
+
+    assert done.returncode == 0
+    assert done.stdout == b"out\n"
+    assert b" DEBUG " in done.stderr
+    assert b"type=echo out" in done.stderr
+
+
+def test_r90_a_command_that_uses_no_gpu_gets_a_warning_and_status_0(gpus: FakeDriver) -> None:
+    done = run("grn-run", "true")
+
+    assert done.returncode == 0
+    assert b"never seen to use its GPU" in done.stderr
+
+
+def test_r91_a_start_that_fails_is_told_in_the_words_of_who_failed(gpus: FakeDriver) -> None:
+    begun = time.monotonic()
+
+    done = run("grn-run", "true", environment={"CUDA_VISIBLE_DEVICES": "9"})
+
+    assert time.monotonic() - begun < 10 * PATIENCE
+    assert done.returncode != 0
+    assert b"CUDA_VISIBLE_DEVICES" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_r92_a_decorated_script_runs_to_its_end_on_one_device(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import grn_zmq as grn\n"
+        "@grn.job()\n"
+        "def double(x):\n"
+        "    return 2 * x\n"
+        "if __name__ == '__main__':\n"
+        "    print(double(20) + sum(double.map([0, 1])))\n"
+    )
+
+    done = run("grn-run", *ONE, f"{sys.executable} {program}")
+
+    assert (done.returncode, done.stdout) == (0, b"42\n"), done.stderr
+
+
+def test_r93_ctrl_c_ends_commands_broker_and_workers(tmp_path: Path) -> None:
+    marks = [tmp_path / "one", tmp_path / "two"]
+    commands = [sleeper(mark) for mark in marks]
+    with Running("grn-run", *HOST, *commands) as running:
+        until(lambda: are_there(*marks), 20, running.said)
+        everybody = [*descendants(running.pid), *pids_of(*marks)]
+
+        running.interrupt()
+
+        assert running.ended() == 130, running.said()
+        assert running.err == ""
+        assert not any_alive(everybody)
+
+
+def test_r93_ctrl_c_twice_does_not_wait_for_a_deaf_command(tmp_path: Path) -> None:
+    mark = tmp_path / "pid"
+    with Running("grn-run", *ONE, sleeper(mark, 'trap "" INT TERM;')) as running:
+        until(lambda: are_there(mark), 20, running.said)
+        everybody = [*descendants(running.pid), *pids_of(mark)]
+        running.interrupt()
+        signalled = f"/proc/{running.pid}/status"
+        until(lambda: "SigPnd:\t0000000000000000" in Path(signalled).read_text(), 5)
+        time.sleep(0.2)  # it is a person who presses twice
+
+        running.interrupt()
+
+        assert running.ended(12) == 130, running.said()
+        assert TRACEBACK not in running.err
+        until(lambda: not any_alive(everybody), 10, lambda: f"{any_alive(everybody)}")
+
+
+@pytest.mark.parametrize(
+    ("signum", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_r93_a_signal_while_the_broker_starts_leaves_nothing(
+    gpus: FakeDriver, signum: int, status: int
+) -> None:
+    gpus.init_delay(30)
+    try:
+        with Running("grn-run", "true") as running:
+            until(lambda: len(descendants(running.pid)) >= 2, 20, running.said)
+            everybody = descendants(running.pid)
+
+            running.process.send_signal(signum)
+
+            assert running.ended(10) == status, running.said()
+            assert TRACEBACK not in running.err
+            assert not any_alive(everybody)
+    finally:
+        gpus.init_delay(0)
+
+
+def test_r94_only_the_gpus_that_are_visible_are_used(home: Path) -> None:
+    driver = FakeDriver(home / "three", [1000, 1000, 1000])
+    environment = {**driver.environment(), "CUDA_VISIBLE_DEVICES": "0,1"}
+    # Each of another type, so that each is measured alone on a device.
+    commands = [f"sh -c 'echo $CUDA_VISIBLE_DEVICES {name}; sleep 0.2'" for name in "abcd"]
+
+    done = run("grn-run", *commands, environment=environment)
+
+    used = {line.split()[0] for line in done.stdout.decode().splitlines()}
+    assert done.returncode == 0
+    assert used == {driver.uuid(0), driver.uuid(1)}
+
+
+def test_the_death_of_its_broker_is_an_error_and_not_a_hang(tmp_path: Path) -> None:
+    mark = tmp_path / "pid"
+    with Running("grn-run", *ONE, sleeper(mark)) as running:
+        until(lambda: are_there(mark), 20, running.said)
+        everybody = [*descendants(running.pid), *pids_of(mark)]
+
+        os.kill(broker_pid(), signal.SIGKILL)
+
+        assert running.ended() not in (0, None)
+        assert "broker died" in running.err
+        assert TRACEBACK not in running.err
+        until(lambda: not any_alive(everybody), 10, lambda: f"{any_alive(everybody)}")
+    find_places(os.environ).address.unlink()  # what a killed broker leaves
+    for socket in find_places(os.environ).directory.rglob("*.sock"):
+        socket.unlink()
+
+
+def test_its_own_death_is_the_end_of_all_it_started(tmp_path: Path) -> None:
+    mark = tmp_path / "pid"
+    with Running("grn-run", *ONE, sleeper(mark)) as running:
+        until(lambda: are_there(mark), 20, running.said)
+        everybody = [*descendants(running.pid), *pids_of(mark)]
+
+        running.process.kill()
+        running.ended()
+
+        until(lambda: not any_alive(everybody), 10, lambda: f"{any_alive(everybody)}")

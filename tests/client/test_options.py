@@ -1,0 +1,110 @@
+"""The options of `@grn.job`: what is allowed, and what is said of what is not."""
+
+from typing import Any
+
+import pytest
+
+import grn_zmq as grn
+from grn_zmq.options import JobOptions
+
+
+def options(**given: Any) -> JobOptions:
+    return grn.job(**given)(lambda batch_size=1: None).options
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("spread", "spread"),
+        ("spreading", "spread"),
+        ("pack", "pack"),
+        ("packing", "pack"),
+    ],
+)
+@pytest.mark.parametrize("option", ["policy", "resource_policy"])
+def test_r11_old_names_of_policies_mean_the_same(option: str, given: str, meant: str) -> None:
+    assert options(**{option: given}) == options(policy=meant)
+    assert options(policy=meant).policy == meant
+
+
+@pytest.mark.parametrize("option", ["policy", "resource_policy"])
+@pytest.mark.parametrize("value", ["x", "Spread", "", None, 3])
+def test_r12_a_bad_policy_fails_when_decorating(option: str, value: object) -> None:
+    with pytest.raises(ValueError, match=r"'spread'.*'pack'"):
+        grn.job(**{option: value})
+
+
+def test_r06_jobstr_says_the_same_as_type() -> None:
+    assert options(jobstr="x") == options(type="x")
+    assert grn.job(jobstr="x")(len).job_type == "x"
+
+
+def test_an_unknown_option_is_named_with_those_there_are() -> None:
+    with pytest.raises(TypeError, match=r"unknown option polcy=; there are type, .*policy"):
+        grn.job(polcy="pack")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"type": "a", "jobstr": "b"},
+        {"policy": "pack", "resource_policy": "pack"},
+        {"when_unavailable": "raise", "continue_on_server_unavailable": True},
+    ],
+)
+def test_an_option_under_two_names_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match="is given twice"):
+        grn.job(**given)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"type": 3},
+        {"type": "a\nb"},
+        {"type": ""},
+        {"name": None},
+        {"name": "n" * 5000},
+        {"by": ("not a name",)},
+        {"by": 3},
+        {"inline": "yes"},
+        {"reuse": 1},
+        {"env": {"A": 1}},
+        {"env": ["A=1"]},
+        {"env": {"A=B": "1"}},
+        {"env": {"A": "\0"}},
+    ],
+    ids=str,
+)
+def test_a_value_of_the_wrong_kind_fails_when_decorating(given: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match=f"{next(iter(given))}="):
+        grn.job(**given)
+
+
+def test_when_unavailable_has_two_values() -> None:
+    with pytest.raises(ValueError, match="must be 'raise' or 'local'"):
+        grn.job(when_unavailable="ignore")
+    assert options(continue_on_server_unavailable=True).when_unavailable == "local"
+    assert options(continue_on_server_unavailable=False).when_unavailable == "raise"
+
+
+def test_one_name_in_by_needs_no_tuple() -> None:
+    assert options(by="batch_size").by == ("batch_size",)
+    assert options(by=["batch_size"]).by == ("batch_size",)
+
+
+def test_options_are_checked_again_when_changed() -> None:
+    given = options(policy="pack", env={"A": "1"})
+
+    assert given.with_options(name="n").policy == "pack"
+    with pytest.raises(ValueError, match="'spread'"):
+        given.with_options(policy="x")
+
+
+def test_an_executor_takes_job_options_and_checks_them() -> None:
+    with pytest.raises(TypeError, match="unknown option polcy="):
+        grn.Executor(polcy="pack")
+    with pytest.raises(ValueError, match="max_workers"):
+        grn.Executor(max_workers=0)
+    with pytest.raises(ValueError, match="inline=True"):
+        grn.Executor(inline=True)

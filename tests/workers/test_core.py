@@ -1,0 +1,606 @@
+"""The worker's decisions: one device, its attempts and its job processes."""
+
+from signal import SIGINT, SIGTERM
+from typing import Any, TypeVar
+
+import pytest
+
+from grn_zmq import wire
+from grn_zmq.records import Begun, Blob, Result, Run
+from tests.builders import MIB, a_result, a_run, a_use, an_attempt, an_id
+from workers.core import (
+    GRACE_S,
+    HEARTBEAT_S,
+    IDLE_S,
+    LEAVE_S,
+    REPEAT_S,
+    Gone,
+    Level,
+    Returned,
+    WorkerCore,
+)
+from workers.effects import (
+    Close,
+    Effect,
+    Feed,
+    Kill,
+    Launch,
+    Note,
+    Reply,
+    Signal,
+    UnwatchCaller,
+    WatchCaller,
+)
+
+EPOCH = 7
+FUNCTION, CONTEXT = Blob("f" * 64, b"function"), Blob("c" * 64, b"context")
+ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "GPU-1"}
+
+M = TypeVar("M")
+
+
+def a_worker(*, with_blobs: bool = True) -> WorkerCore:
+    core = WorkerCore("host:0", ENVIRONMENT, total_bytes=1000 * MIB)
+    core.handle(wire.Welcome(wire.PROTOCOL, EPOCH, 77), now=0.0)
+    if with_blobs:
+        core.handle(wire.Blobs((FUNCTION, CONTEXT)), now=0.0)
+    return core
+
+
+def assign(core: WorkerCore, *runs: Run, now: float = 0.0) -> list[Effect]:
+    return core.handle(wire.Assign(EPOCH, runs), now)
+
+
+def end(core: WorkerCore, how: str, now: float, attempt: int = 1) -> list[Effect]:
+    return core.handle(wire.End(EPOCH, an_id(1), attempt, how), now)
+
+
+def a_return(**changes: Any) -> Returned:
+    facts = {
+        "outcome": "succeeded",
+        "exit_status": None,
+        "error_type": "",
+        "error_text": "",
+        "payload": b"value",
+        "reusable": True,
+    }
+    return Returned(**{**facts, **changes})
+
+
+def a_level(used: int = 0, foreign: int = 0, idle: int = 0, **by_job: int) -> Level:
+    """What the device shows, in MiB; `j3=200` says that job 3 uses 200."""
+    uses = {an_id(int(name[1:])): mib * MIB for name, mib in by_job.items()}
+    return Level(used * MIB, foreign * MIB, idle * MIB, 0.5, uses, frozenset(uses))
+
+
+def begun(number: int, stand_in: bool = False) -> Reply:
+    one = Begun(an_id(number), 1, "host:0", stand_in, ENVIRONMENT)
+    return Reply(wire.Started((one,)))
+
+
+def replies(effects: list[Effect], kind: type[M]) -> list[M]:
+    messages = [effect.message for effect in effects if isinstance(effect, Reply)]
+    return [message for message in messages if isinstance(message, kind)]
+
+
+def result_in(effects: list[Effect]) -> Result:
+    (finished,) = replies(effects, wire.Finished)
+    assert finished.epoch == EPOCH
+    (result,) = finished.results
+    return result
+
+
+def test_a_run_starts_a_process_and_is_fed_to_it() -> None:
+    core, run = a_worker(), a_run(1)
+
+    effects = assign(core, run)
+
+    assert effects == [Launch(1, b"context"), begun(1), Feed(1, run, b"function")]
+    assert core.inventory == (an_attempt(1),)
+
+
+def test_a_stand_in_is_announced_as_such() -> None:
+    effects = assign(a_worker(), a_run(1, stand_in=True))
+
+    assert effects[1] == begun(1, stand_in=True)
+
+
+def test_a_run_waits_for_its_blobs_and_asks_for_them() -> None:
+    core, run = a_worker(with_blobs=False), a_run(1)
+    assert assign(core, run) == [Reply(wire.Want((CONTEXT.digest, FUNCTION.digest)))]
+
+    assert core.handle(wire.Blobs((FUNCTION,)), now=1.0) == []
+
+    effects = core.handle(wire.Blobs((CONTEXT,)), now=2.0)
+    assert effects == [Launch(1, b"context"), begun(1), Feed(1, run, b"function")]
+
+
+def test_runs_that_lack_the_same_blob_ask_once_and_begin_together() -> None:
+    core = a_worker(with_blobs=False)
+    effects = assign(core, a_run(1), a_run(2))
+    assert len(replies(effects, wire.Want)) == 1
+
+    effects = core.handle(wire.Blobs((FUNCTION, CONTEXT)), now=1.0)
+
+    assert [one.process for one in effects if isinstance(one, Launch)] == [1, 2]
+
+
+def test_a_run_without_context_is_left_to_fail_in_the_launcher() -> None:
+    effects = assign(a_worker(), a_run(1, context=""))
+
+    assert effects[0] == Launch(1, b"")
+
+
+def test_a_repeated_assignment_is_one_run() -> None:
+    core = a_worker()
+    assign(core, a_run(1))
+
+    assert assign(core, a_run(1), now=1.0) == []
+
+
+def test_an_assignment_of_another_epoch_is_dropped() -> None:
+    core = a_worker()
+
+    (note,) = core.handle(wire.Assign(EPOCH - 1, (a_run(1),)), now=0.0)
+
+    assert isinstance(note, Note)
+    assert core.inventory == ()
+
+
+def test_an_end_of_another_epoch_or_attempt_is_dropped() -> None:
+    core = a_worker()
+    assign(core, a_run(1))
+
+    assert core.handle(wire.End(EPOCH - 1, an_id(1), 1, "kill"), now=0.0) == []
+    assert end(core, "kill", now=0.0, attempt=2) == []
+    assert core.handle(wire.End(EPOCH, an_id(9), 1, "kill"), now=0.0) == []
+
+
+def test_a_clean_process_is_used_again_and_its_result_is_told_at_once() -> None:
+    core = a_worker()
+    assign(core, a_run(1))
+
+    effects = core.returned(1, a_return(payload=b"42"), now=3.0)
+    assert result_in(effects) == a_result(1, payload=b"42", peak_bytes=0, seen=False, run_s=3.0)
+
+    again = a_run(2)
+    assert assign(core, again, now=4.0) == [begun(2), Feed(1, again, None)]
+
+
+def test_another_function_of_the_same_type_is_sent_to_the_process_it_shares() -> None:
+    core = a_worker()
+    core.handle(wire.Blobs((Blob("g" * 64, b"other function"),)), now=0.0)
+    assign(core, a_run(1))
+    core.returned(1, a_return(), now=1.0)
+
+    other = a_run(2, function="g" * 64)
+
+    assert assign(core, other, now=2.0) == [begun(2), Feed(1, other, b"other function")]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"session": an_id(901)},
+        {"job_type": "other"},
+        {"context": "d" * 64},
+        {"reuse": False},
+    ],
+)
+def test_a_process_is_used_again_only_for_the_same_client_type_and_context(
+    change: dict[str, Any],
+) -> None:
+    core = a_worker()
+    core.handle(wire.Blobs((Blob("d" * 64, b"other context"),)), now=0.0)
+    assign(core, a_run(1))
+    core.returned(1, a_return(), now=1.0)
+
+    effects = assign(core, a_run(2, **change), now=2.0)
+
+    assert [one.process for one in effects if isinstance(one, Launch)] == [2]
+
+
+def test_a_busy_process_is_not_used() -> None:
+    core = a_worker()
+    assign(core, a_run(1))
+
+    effects = assign(core, a_run(2))
+
+    assert [one.process for one in effects if isinstance(one, Launch)] == [2]
+
+
+@pytest.mark.parametrize(
+    ("run", "returned"), [(a_run(1), False), (a_run(1, reuse=False), True)]
+)
+def test_a_result_is_kept_back_until_a_process_that_must_go_is_gone(
+    run: Run, returned: bool
+) -> None:
+    core = a_worker()
+    assign(core, run)
+
+    assert core.returned(1, a_return(reusable=returned), now=1.0) == [Close(1)]
+    assert core.inventory == (an_attempt(1),)
+
+    effects = core.gone(1, Gone(0, None, peak_bytes=300 * MIB), now=1.5)
+    result = result_in(effects)
+    assert (result.outcome, result.payload, result.run_s) == ("succeeded", b"value", 1.0)
+    assert (result.exit_status, result.peak_bytes) == (None, 300 * MIB)
+
+
+def test_a_process_that_does_not_leave_after_its_result_is_killed() -> None:
+    core = a_worker()
+    assign(core, a_run(1))
+    core.returned(1, a_return(reusable=False), now=1.0)
+
+    assert core.tick(now=1.0 + LEAVE_S - 0.1) == []
+    assert core.tick(now=1.0 + LEAVE_S) == [Kill(1)]
+
+    result = result_in(core.gone(1, Gone(None, 9), now=2.5))
+    assert (result.outcome, result.signal, result.payload) == ("succeeded", None, b"value")
+
+
+def test_an_exception_is_told_with_type_and_text() -> None:
+    core = a_worker()
+    assign(core, a_run(1))
+    failed = a_return(
+        outcome="failed", error_type="ValueError", error_text="boom", exit_status=1
+    )
+
+    result = result_in(core.returned(1, failed, now=1.0))
+
+    assert (result.outcome, result.error_type, result.error_text) == (
+        "failed",
+        "ValueError",
+        "boom",
+    )
+    assert result.exit_status == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["x" * 1_000_000, "\udc80 not UTF-8", "✓" * 70_000, "\ud800" * 9000]
+)
+def test_any_text_of_an_exception_can_be_told(text: str) -> None:
+    core = a_worker()
+    assign(core, a_run(1))
+
+    failed = a_return(outcome="failed", error_type=text, error_text=text)
+    effects = core.returned(1, failed, now=1.0)
+
+    (finished,) = replies(effects, wire.Finished)
+    assert wire.decode(wire.encode(finished)) == finished
+    assert finished.results[0].error_text[:1] in (text[0], "\\")
+
+
+@pytest.mark.parametrize(
+    ("kind", "gone", "expected"),
+    [
+        ("call", Gone(3, None), ("failed", 3, None, "JobExited")),
+        ("call", Gone(0, None), ("failed", 0, None, "JobExited")),
+        ("call", Gone(None, 11), ("killed", None, 11, "")),
+        ("command", Gone(0, None), ("succeeded", 0, None, "")),
+        ("command", Gone(2, None), ("failed", 2, None, "JobExited")),
+        ("command", Gone(None, 9), ("killed", None, 9, "")),
+    ],
+)
+def test_r33_a_process_that_left_without_a_word_is_told_by_its_exit(
+    kind: str, gone: Gone, expected: tuple[str, int | None, int | None, str]
+) -> None:
+    core = a_worker()
+    assign(core, a_run(1, kind=kind))
+
+    result = result_in(core.gone(1, gone, now=1.0))
+
+    assert (result.outcome, result.exit_status, result.signal, result.error_type) == expected
+    assert core.processes == {}
+
+
+def test_a_process_that_could_not_be_started_fails_its_run() -> None:
+    core = a_worker()
+    assign(core, a_run(1))
+
+    result = result_in(core.launch_failed(1, "no such interpreter", now=0.5))
+
+    assert (result.outcome, result.error_type) == ("failed", "JobNotStarted")
+    assert result.error_text == "no such interpreter"
+    assert core.runs == {}
+
+
+def test_a_process_that_speaks_out_of_turn_changes_nothing() -> None:
+    core = a_worker()
+    assign(core, a_run(1))
+    core.returned(1, a_return(), now=1.0)
+
+    (note,) = core.returned(1, a_return(outcome="failed"), now=2.0)
+
+    assert isinstance(note, Note)
+    assert core.unrecorded[an_id(1), 1].outcome == "succeeded"
+
+
+def test_an_interrupt_is_followed_by_term_and_kill() -> None:
+    core = a_worker()
+    assign(core, a_run(1))
+
+    assert end(core, "interrupt", now=10.0) == [Signal(1, SIGINT)]
+    assert core.tick(now=10.0 + GRACE_S - 0.1) == []
+    assert core.tick(now=10.0 + GRACE_S) == [Signal(1, SIGTERM)]
+    assert core.tick(now=10.0 + 2 * GRACE_S - 0.1) == []
+    assert core.tick(now=10.0 + 2 * GRACE_S) == [Kill(1)]
+    assert core.tick(now=10.0 + 3 * GRACE_S) == [Kill(1)]
+
+    assert result_in(core.gone(1, Gone(None, 9), now=30.0)).outcome == "killed"
+    assert core.tick(now=100.0)[:1] != [Kill(1)]
+
+
+def test_terminate_is_followed_by_kill() -> None:
+    core = a_worker()
+    assign(core, a_run(1))
+
+    assert end(core, "terminate", now=10.0) == [Signal(1, SIGTERM)]
+    assert core.tick(now=10.0 + GRACE_S) == [Kill(1)]
+
+
+def test_a_second_end_does_not_begin_the_ladder_anew() -> None:
+    core = a_worker()
+    assign(core, a_run(1))
+    end(core, "interrupt", now=10.0)
+
+    assert end(core, "interrupt", now=14.0) == []
+    assert core.tick(now=10.0 + GRACE_S) == [Signal(1, SIGTERM)]
+
+
+def test_a_process_that_was_asked_to_end_is_not_used_again() -> None:
+    core = a_worker()
+    assign(core, a_run(1))
+    end(core, "interrupt", now=1.0)
+
+    assert core.returned(1, a_return(outcome="failed", reusable=True), now=2.0) == [Close(1)]
+    assert core.tick(now=2.0 + LEAVE_S) == [Kill(1)]
+
+
+def test_an_end_after_the_result_is_not_needed() -> None:
+    core = a_worker()
+    assign(core, a_run(1))
+    core.returned(1, a_return(reusable=False), now=1.0)
+
+    assert end(core, "terminate", now=1.5) == []
+
+
+def test_a_run_that_is_ended_before_its_blobs_arrived_never_starts() -> None:
+    core = a_worker(with_blobs=False)
+    assign(core, a_run(1))
+
+    result = result_in(end(core, "terminate", now=1.0))
+    assert (result.outcome, result.run_s) == ("cancelled", 0.0)
+
+    assert core.handle(wire.Blobs((FUNCTION, CONTEXT)), now=2.0) == []
+
+
+def test_results_are_repeated_until_they_are_recorded() -> None:
+    core = a_worker()
+    assign(core, a_run(1))
+    first = result_in(core.returned(1, a_return(), now=10.0))
+    assert core.inventory == (an_attempt(1),)
+
+    assert core.tick(now=10.0 + REPEAT_S - 0.1) == []
+    assert result_in(core.tick(now=10.0 + REPEAT_S)) == first
+    assert core.tick(now=10.0 + REPEAT_S + 0.1) == []
+    assert result_in(core.tick(now=10.0 + 2 * REPEAT_S)) == first
+
+    core.handle(wire.Recorded(EPOCH, (an_attempt(1),)), now=15.0)
+    assert core.tick(now=20.0) == []
+    assert len(core.inventory) == 0
+
+
+def test_a_fresh_result_is_not_repeated_at_once() -> None:
+    core = a_worker()
+    assign(core, a_run(1))
+    core.returned(1, a_return(), now=10.0)
+    core.handle(wire.Recorded(EPOCH, (an_attempt(1),)), now=10.1)
+
+    assign(core, a_run(2), now=20.0)
+    core.returned(1, a_return(), now=21.0)
+
+    assert core.tick(now=21.1) == []
+    assert len(replies(core.tick(now=21.0 + REPEAT_S), wire.Finished)) == 1
+
+
+def test_unrecorded_results_are_repeated_to_a_new_broker_at_once() -> None:
+    core = a_worker()
+    assign(core, a_run(1))
+    core.returned(1, a_return(), now=10.0)
+
+    effects = core.handle(wire.Welcome(wire.PROTOCOL, EPOCH + 1, 78), now=10.5)
+
+    (finished,) = replies(effects, wire.Finished)
+    assert (finished.epoch, finished.results[0].job_id) == (EPOCH + 1, an_id(1))
+
+
+def test_an_idle_process_is_let_go_after_a_while() -> None:
+    core = a_worker()
+    assign(core, a_run(1))
+    core.returned(1, a_return(), now=10.0)
+    core.handle(wire.Recorded(EPOCH, (an_attempt(1),)), now=10.0)
+
+    assert core.tick(now=10.0 + IDLE_S - 0.1) == []
+    assert core.tick(now=10.0 + IDLE_S) == [Close(1)]
+    effects = assign(core, a_run(2), now=10.1 + IDLE_S)
+    assert [one.process for one in effects if isinstance(one, Launch)] == [2]
+
+    assert core.tick(now=10.0 + IDLE_S + LEAVE_S) == [Kill(1)]
+    assert core.gone(1, Gone(None, 9), now=80.0) == []
+    assert set(core.processes) == {2}
+
+
+def test_a_process_that_is_used_now_and_then_is_not_let_go() -> None:
+    core = a_worker()
+    for number in range(1, 5):
+        assign(core, a_run(number), now=50.0 * number)
+        core.returned(1, a_return(), now=50.0 * number + 1)
+
+        assert not [one for one in core.tick(50.0 * number + 2) if isinstance(one, Close)]
+
+
+def test_end_idle_closes_idle_processes_of_that_client_only() -> None:
+    core = a_worker()
+    assign(core, a_run(1), a_run(2, session=an_id(901)), a_run(3, job_type="busy"))
+    core.returned(1, a_return(), now=1.0)
+    core.returned(2, a_return(), now=1.0)
+
+    assert core.handle(wire.EndIdle(an_id(901)), now=2.0) == [Close(2)]
+    assert core.handle(wire.EndIdle(""), now=2.5) == [Close(1)]
+    assert core.handle(wire.EndIdle(""), now=2.6) == []
+    assert [one for one in core.tick(now=2.0 + LEAVE_S) if isinstance(one, Kill)] == [Kill(2)]
+
+
+def test_an_inline_job_holds_its_lease_in_the_process_of_its_caller() -> None:
+    core = a_worker()
+    run = a_run(1, kind="inline", function="", context="", pid=4321)
+    assert assign(core, run, now=1.0) == [WatchCaller(an_id(1), 4321), begun(1)]
+    core.sampled(a_level(j1=70), now=2.0)
+
+    effects = core.handle(wire.Release(an_id(1), 1, failed=False), now=4.0)
+
+    assert effects[0] == UnwatchCaller(an_id(1))
+    result = result_in(effects)
+    assert (result.outcome, result.peak_bytes, result.run_s) == ("succeeded", 70 * MIB, 3.0)
+    assert core.processes == {}
+
+
+def test_a_failed_inline_job_and_one_whose_caller_died_are_told_apart() -> None:
+    core = a_worker()
+    assign(core, *(a_run(number, kind="inline", function="", context="") for number in (1, 2)))
+
+    failed = core.handle(wire.Release(an_id(1), 1, failed=True), now=1.0)
+    killed = core.caller_gone(an_id(2), now=1.0)
+
+    assert (result_in(failed).outcome, result_in(killed).outcome) == ("failed", "killed")
+    assert core.caller_gone(an_id(2), now=2.0) == []
+
+
+def test_a_release_counts_only_for_this_attempt_of_an_inline_job() -> None:
+    core = a_worker()
+    assign(core, a_run(1, kind="inline", function="", context=""), a_run(2))
+
+    assert core.handle(wire.Release(an_id(1), 2, failed=False), now=1.0) == []
+    assert core.handle(wire.Release(an_id(2), 1, failed=False), now=1.0) == []
+    assert core.handle(wire.Release(an_id(3), 1, failed=False), now=1.0) == []
+    assert len(core.runs) == 2
+
+
+def test_an_inline_job_is_not_signalled() -> None:
+    core = a_worker()
+    assign(core, a_run(1, kind="inline", function="", context=""))
+
+    assert end(core, "interrupt", now=1.0) == []
+    assert core.end_everything(now=2.0) == []
+    assert core.tick(now=100.0) == []
+
+
+def test_the_peak_and_being_seen_are_kept_for_the_result() -> None:
+    core = a_worker()
+    assign(core, a_run(1), a_run(2))
+    core.sampled(a_level(j1=100), now=1.0)
+    core.sampled(a_level(j1=400), now=1.1)
+    core.sampled(a_level(j1=200), now=1.2)
+
+    first = result_in(core.gone(1, Gone(0, None), now=2.0))
+    second = result_in(core.gone(2, Gone(0, None, peak_bytes=5), now=2.0))
+
+    assert (first.peak_bytes, first.seen) == (400 * MIB, True)
+    assert (second.peak_bytes, second.seen) == (5, False)
+
+
+def test_a_report_comes_every_second_also_when_nothing_changes() -> None:
+    core = a_worker()
+    assert len(core.sampled(a_level(), now=1.0)) == 1
+
+    assert core.sampled(a_level(), now=1.0 + HEARTBEAT_S - 0.1) == []
+    assert len(core.sampled(a_level(), now=1.0 + HEARTBEAT_S)) == 1
+
+
+@pytest.mark.parametrize(
+    "level",
+    [a_level(foreign=16), a_level(idle=16), a_level(j1=316), a_level(j1=284)],
+)
+def test_a_notable_change_is_told_at_once(level: Level) -> None:
+    core = a_worker()
+    assign(core, a_run(1))
+    core.sampled(a_level(j1=300), now=1.0)
+
+    (reply,) = core.sampled(level, now=1.1)
+
+    report = wire.Report(
+        0,
+        level.foreign_bytes,
+        level.idle_bytes,
+        0.5,
+        (a_use(1, used=level.by_job.get(an_id(1), 300 * MIB) // MIB),),
+    )
+    assert reply == Reply(report)
+
+
+@pytest.mark.parametrize(
+    "level", [a_level(foreign=15), a_level(j1=315), a_level(used=900, j1=300)]
+)
+def test_a_small_change_waits_for_the_next_report(level: Level) -> None:
+    core = a_worker()
+    assign(core, a_run(1))
+    core.sampled(a_level(j1=300), now=1.0)
+
+    assert core.sampled(level, now=1.1) == []
+
+
+def test_small_changes_add_up_to_a_notable_one() -> None:
+    core = a_worker()
+    core.sampled(a_level(), now=1.0)
+
+    told = [
+        bool(core.sampled(a_level(foreign=10 * n), now=1.0 + n / 100)) for n in (1, 2, 3, 4)
+    ]
+
+    assert told == [False, True, False, True]
+
+
+def test_a_broker_that_is_new_gets_a_report_at_once() -> None:
+    core = a_worker()
+    core.sampled(a_level(), now=1.0)
+
+    core.handle(wire.Welcome(wire.PROTOCOL, EPOCH + 1, 78), now=1.1)
+
+    assert len(core.sampled(a_level(), now=1.2)) == 1
+
+
+def test_a_worker_that_leaves_ends_everything() -> None:
+    core = a_worker()
+    assign(core, a_run(1), a_run(2, session=an_id(901)))
+    core.returned(2, a_return(), now=1.0)
+
+    assert core.end_everything(now=2.0) == [Close(2), Signal(1, SIGTERM)]
+    assert core.end_everything(now=3.0) == []
+    kills = [one for one in core.tick(now=2.0 + GRACE_S) if isinstance(one, Kill)]
+    assert sorted(one.process for one in kills) == [1, 2]
+
+
+def test_a_message_that_is_not_for_workers_is_ignored() -> None:
+    (note,) = a_worker().handle(wire.AskDevices(), now=0.0)
+
+    assert isinstance(note, Note)
+
+
+def test_contexts_functions_and_payload_are_not_in_the_repr_of_effects() -> None:
+    effects = assign(a_worker(), a_run(1, payload=b"SECRET"))
+
+    shown = repr(effects)
+    assert "SECRET" not in shown
+    assert "b'context'" not in shown
+    assert "b'function'" not in shown
+
+
+def test_the_blob_that_was_not_used_for_longest_falls_out_and_is_asked_for_again() -> None:
+    core = a_worker()
+    for number in range(256):
+        core.handle(wire.Blobs((Blob(f"blob {number}", b""),)), now=0.0)
+
+    effects = assign(core, a_run(1))
+
+    assert effects == [Reply(wire.Want((CONTEXT.digest, FUNCTION.digest)))]
