@@ -27,6 +27,7 @@ class Book:
         self.pid = pid
         self.jobs: dict[str, Job] = {}
         self.ended: dict[str, None] = {}
+        self._incomplete: dict[str, Job] = {}
         self.waiting = Waiting()
         self.sessions: dict[str, Session] = {}
         self.workers: dict[str, Worker] = {}
@@ -51,7 +52,9 @@ class Book:
         for digest in set(job.digests) - job.missing:
             self.blobs.hold(digest)
         self._note_parent(job)
-        if not job.missing:
+        if job.missing:
+            self._incomplete[job.job_id] = job
+        else:
             self.waiting.add(job)
         return job
 
@@ -70,10 +73,11 @@ class Book:
     def arrived(self, digest: str) -> list[Job]:
         """A missing blob is here: queue the jobs that lacked nothing else, and name them."""
         complete: list[Job] = []
-        for job in [job for job in self.jobs.values() if digest in job.missing]:
+        for job in [job for job in self._incomplete.values() if digest in job.missing]:
             self.blobs.hold(digest)
             job.missing.discard(digest)
             if not job.missing:
+                del self._incomplete[job.job_id]
                 self.waiting.add(job)
                 complete.append(job)
         return complete
@@ -98,6 +102,7 @@ class Book:
         for digest in set(job.digests) - job.missing:
             self.blobs.let_go(digest)
         job.missing.clear()
+        self._incomplete.pop(job.job_id, None)
         if job.counted_by_parent:
             self.jobs[job.spec.parent].waiting_children -= 1
             job.counted_by_parent = False

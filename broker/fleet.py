@@ -105,7 +105,8 @@ class Fleet:
         ]
 
     def _end(self, job_id: str, attempt: int) -> wire.End:
-        return wire.End(self._book.epoch, job_id, attempt, "terminate")
+        """For an attempt without lease: nobody waits for it, not even an inline one."""
+        return wire.End(self._book.epoch, job_id, attempt, "kill")
 
     def lose(self, worker: Worker, now: float) -> list[Effect]:
         """The worker process is gone, and with it every process it kept."""

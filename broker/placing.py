@@ -65,8 +65,7 @@ class Placer:
 
     def run(self) -> Iterator[Verdict]:
         """Give one verdict after the other; the core must apply each before the next."""
-        heads = [(job.number, job) for job in self._waiting.heads()]
-        heapify(heads)
+        heads = self._heads()
         while heads:
             _, job = heappop(heads)
             company = Company(self.ancestors(job))
@@ -84,15 +83,22 @@ class Placer:
                 yield from self._room_for(job, decision)
                 continue
             self._waiting.remove(job)
+            stopped = isinstance(decision, Place) and self._stop_measuring(company.beside)
             yield self._verdict(job, decision, company)
-            if next_job := self._waiting.next_like(job):
+            if stopped:
+                heads = self._heads()  # who had to keep away from a measuring run may join
+            elif next_job := self._waiting.next_like(job):
                 # In its turn: a long class must not overtake older jobs of another.
                 heappush(heads, (next_job.number, next_job))
+
+    def _heads(self) -> list[tuple[int, Job]]:
+        heads = [(job.number, job) for job in self._waiting.heads()]
+        heapify(heads)
+        return heads
 
     def _verdict(self, job: Job, decision: Place | Refuse, company: Company) -> Verdict:
         if isinstance(decision, Refuse):
             return RefusedJob(job, decision.need_bytes, decision.largest_bytes)
-        self._stop_measuring(company.beside)
         worker = self._workers[decision.worker]
         lease = Lease(
             job.job_id,
@@ -106,12 +112,15 @@ class Placer:
         worker.ledger.grant(lease)
         return Placed(job, worker, lease)
 
-    def _stop_measuring(self, job_ids: Set[str]) -> None:
+    def _stop_measuring(self, job_ids: Set[str]) -> bool:
         """A parent placed only after its jobs were submitted is not measured beside them."""
+        stopped = False
         for worker in self._workers.values():
             lease = worker.ledger.measuring
             if lease is not None and lease.job_id in job_ids:
                 worker.ledger.shrink_to_use(lease.job_id)
+                stopped = True
+        return stopped
 
     def _decide(self, job: Job, company: Company) -> Place | Hold | Refuse:
         spec = job.spec
@@ -204,12 +213,13 @@ class Placer:
     def _room_for(self, job: Job, hold: Hold) -> Iterator[NeedsRoom]:
         if hold.why is not Why.NO_ROOM:
             return
-        key = job.key
         for worker in self._workers.values():
             ledger = worker.ledger
             if not ledger.idle_bytes or worker.idle_asked or ledger.measuring:
                 continue
             room = ledger.free_bytes() + ledger.idle_bytes
-            _, lease = self._sizes(key, ledger.facts, room, alone=not ledger.leases)
+            lease = 1  # to be measured, any room will do
+            if self._profiles.knows(job.key):
+                _, lease = self._sizes(job.key, ledger.facts, room, alone=not ledger.leases)
             if room >= lease:
                 yield NeedsRoom(worker)

@@ -78,7 +78,12 @@ def _decide_unmeasured(
             f"waiting for an idle device: {job_type} was never measured and runs alone first",
         )
     emptiest = max(idle, key=lambda device: (device.free_bytes, -device.index))
-    return Place(emptiest.worker, lease_bytes=max(0, emptiest.free_bytes), measuring=True)
+    if emptiest.free_bytes <= 0:
+        return Hold(
+            Why.NO_ROOM,
+            f"waiting for memory: others fill even device {emptiest.index}, the emptiest",
+        )
+    return Place(emptiest.worker, lease_bytes=emptiest.free_bytes, measuring=True)
 
 
 def _decide_measured(policy: str, devices: Sequence[DeviceView]) -> Decision:

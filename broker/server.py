@@ -30,6 +30,8 @@ DRAIN: Final = 256
 # Which side may say what: a client cannot act as a worker, nor the other way round.
 _ALLOWED: Final = {CLIENT: wire.FromClient, WORKER: wire.FromWorker}
 
+# No ZMTP heartbeats: on one machine the kernel tells who died, and a client that was merely
+# stopped (Ctrl-Z) must find its connection as it left it.
 _OPTIONS: Final = {
     zmq.ROUTER_MANDATORY: 1,
     zmq.LINGER: 0,
@@ -37,9 +39,6 @@ _OPTIONS: Final = {
     zmq.RCVHWM: 1000,
     zmq.MAXMSGSIZE: wire.MAX_FRAME_BYTES,
     zmq.HANDSHAKE_IVL: 2000,
-    zmq.HEARTBEAT_IVL: 2000,
-    zmq.HEARTBEAT_TIMEOUT: 6000,
-    zmq.HEARTBEAT_TTL: 6000,
     zmq.BACKLOG: 1024,
 }
 

@@ -1,6 +1,5 @@
 """The queue: jobs of equal need wait in one class, and only class heads are looked at."""
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -21,35 +20,34 @@ def class_of(job: Job) -> ClassKey:
 class Waiting:
     """Queued jobs, first come first served within each class."""
 
-    _classes: dict[ClassKey, deque[Job]] = field(default_factory=dict)
+    _classes: dict[ClassKey, dict[str, Job]] = field(default_factory=dict)
     _holds: dict[ClassKey, Hold] = field(default_factory=dict)
 
     def add(self, job: Job, *, first: bool = False) -> None:
-        waiting = self._classes.setdefault(class_of(job), deque())
+        key = class_of(job)
+        waiting = self._classes.get(key, {})
         if first:
-            waiting.appendleft(job)
+            self._classes[key] = {job.job_id: job, **waiting}
         else:
-            waiting.append(job)
+            self._classes[key] = waiting
+            waiting[job.job_id] = job
 
     def remove(self, job: Job) -> None:
         key = class_of(job)
         waiting = self._classes[key]
-        if waiting[0] is job:
-            waiting.popleft()
-        else:
-            waiting.remove(job)
+        del waiting[job.job_id]
         if not waiting:
             del self._classes[key]
             self._holds.pop(key, None)
 
     def heads(self) -> list[Job]:
         """The first job of each class, the longest waiting first."""
-        return sorted((waiting[0] for waiting in self._classes.values()), key=_number)
+        return sorted(map(_first, self._classes.values()), key=_number)
 
     def next_like(self, job: Job) -> Job | None:
         """The job that now heads the class of `job`."""
         waiting = self._classes.get(class_of(job))
-        return waiting[0] if waiting else None
+        return _first(waiting) if waiting else None
 
     def hold(self, job: Job, hold: Hold) -> None:
         """Remember why this head, and with it its class, has to wait."""
@@ -59,14 +57,18 @@ class Waiting:
         return self._holds.get(class_of(job))
 
     def __contains__(self, job: Job) -> bool:
-        return job in self._classes.get(class_of(job), ())
+        return job.job_id in self._classes.get(class_of(job), {})
 
     def __iter__(self) -> Iterator[Job]:
         for waiting in self._classes.values():
-            yield from waiting
+            yield from waiting.values()
 
     def __len__(self) -> int:
         return sum(map(len, self._classes.values()))
+
+
+def _first(waiting: dict[str, Job]) -> Job:
+    return next(iter(waiting.values()))
 
 
 def _number(job: Job) -> int:

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -35,11 +36,24 @@ def call(job: "JobFunction[..., Any]", args: tuple[Any, ...], kwargs: Mapping[st
 async def _call_async(
     job: "JobFunction[..., Any]", args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Any:
+    submitted: list[Future[Any]] = []
+    given_up = threading.Event()
+
+    def start() -> None:
+        submitted.append(submit(job, args, kwargs))
+        if given_up.is_set():
+            submitted[0].ask_to_cancel()
+
     try:
-        future = await asyncio.to_thread(submit, job, args, kwargs)
+        await asyncio.to_thread(start)
     except BrokerUnavailable as error:
         return await _call_here(job, args, kwargs, error)
-    return await future
+    except asyncio.CancelledError:
+        given_up.set()
+        for future in submitted:
+            future.ask_to_cancel()
+        raise
+    return await submitted[0]
 
 
 def _call_here(
@@ -105,10 +119,17 @@ def _values(futures: list[Future[Any]], deadline: float | None) -> Iterator[Any]
     try:
         while futures:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            # Popped first: a value that was given is not kept alive here.
-            yield futures.pop().result(left)
+            yield _take_last(futures, left)
     finally:
         cancel_all(futures)
+
+
+def _take_last(futures: list[Future[Any]], timeout: float | None) -> Any:
+    """Give the value of the last; one that has none yet stays, to be cancelled."""
+    value = futures[-1].result(timeout)
+    # A value that was given is not kept alive here.
+    futures.pop()
+    return value
 
 
 def cancel_all(futures: Sequence[Future[Any]]) -> None:
@@ -119,13 +140,16 @@ def cancel_all(futures: Sequence[Future[Any]]) -> None:
 
 
 def wait_interruptibly(future: Future[Any]) -> Any:
-    """Wait for the job; Ctrl-C interrupts it, as it would a function called in place."""
+    """Wait for the job; what interrupts the wait ends it, as it would in place."""
     try:
         return future.result()
     except KeyboardInterrupt:
         if not future.done():
-            this_client().cancel(future.job_id, interrupt=True)
+            this_client().ask_to_cancel(future.job_id, interrupt=True)
             _wait_quietly(future)
+        raise
+    except BaseException:
+        future.ask_to_cancel()  # raised by a signal handler here, not by the job
         raise
 
 

@@ -5,6 +5,7 @@ import os
 import queue
 import sys
 import threading
+import time
 import uuid
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
@@ -19,6 +20,8 @@ from .records import Begun, Blob, JobSpec, Outcome
 from .terminal import OutputWriter
 
 ANSWER_S: Final = 60.0
+# What one message may name; see the limit of lists in `codec.py`.
+IDS_PER_MESSAGE: Final = 1000
 
 M = TypeVar("M", bound=wire.Message)
 
@@ -33,6 +36,8 @@ class Pending:
     accepted: threading.Event = field(default_factory=threading.Event)
     cancel_taken: threading.Event = field(default_factory=threading.Event)
     begun: "queue.SimpleQueue[Begun | None] | None" = None
+    last_begun: Begun | None = None
+    abandoned: bool = False
     number: int = 0
 
     @property
@@ -113,13 +118,28 @@ class Client:
 
     def cancel(self, *job_ids: str, interrupt: bool = False) -> bool:
         """Ask for the end of these jobs; True if all of them will have been cancelled."""
-        with self._lock:
-            found = [self._pending[one] for one in job_ids if one in self._pending]
-            if self._connection is None or not self._connection.alive:
-                return False
-            self._connection.send(wire.Cancel(tuple(job_ids), interrupt))
-        taken = [one.cancel_taken.wait(ANSWER_S) for one in found]
+        found = self.ask_to_cancel(*job_ids, interrupt=interrupt)
+        deadline = time.monotonic() + ANSWER_S
+        taken = [one.cancel_taken.wait(deadline - time.monotonic()) for one in found]
         return len(found) == len(job_ids) and all(taken) and all(map(_will_be_cancelled, found))
+
+    def ask_to_cancel(self, *job_ids: str, interrupt: bool = False) -> list[Pending]:
+        """Ask for the end of these jobs without waiting for any answer; give those known."""
+        with self._lock:
+            if self._connection is None or not self._connection.alive:
+                return []
+            for part in _parts(job_ids, IDS_PER_MESSAGE):
+                self._connection.send(wire.Cancel(part, interrupt))
+            return [self._pending[one] for one in job_ids if one in self._pending]
+
+    def abandon(self, pending: Pending) -> None:
+        """Nobody waits for this inline job any more: give its lease back whenever it comes."""
+        with self._lock:
+            pending.abandoned = True
+            begun = pending.last_begun
+        self.ask_to_cancel(pending.future.job_id)
+        if begun is not None:
+            self.release(begun.job_id, begun.attempt, failed=True)
 
     def release(self, job_id: str, attempt: int, *, failed: bool) -> None:
         """The body of an inline job has ended."""
@@ -148,6 +168,7 @@ class Client:
             connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+            self._on_lost(BrokerUnavailable("this process has left its broker"))
 
     def _on_message(self, message: wire.Message) -> None:
         """Called in the connection's thread, in the order the broker sent."""
@@ -187,7 +208,12 @@ class Client:
     def _on_begun(self, begun: Begun) -> None:
         if pending := self._pending.get(begun.job_id):
             pending.future.began()
-            if pending.begun is not None:
+            with self._lock:
+                pending.last_begun = begun
+                abandoned = pending.abandoned
+            if abandoned:
+                self.release(begun.job_id, begun.attempt, failed=True)
+            elif pending.begun is not None:
                 pending.begun.put(begun)
 
     def _on_ended(self, outcome: Outcome) -> None:
@@ -254,12 +280,16 @@ class Client:
         except BaseException:
             failing = True
         if left and failing:
-            self.cancel(*(one.future.job_id for one in left))
+            self.ask_to_cancel(*(one.future.job_id for one in left))
         self.close()
 
 
 def _will_be_cancelled(pending: Pending) -> bool:
     return not pending.future.done() or pending.future.cancelled()
+
+
+def _parts(job_ids: tuple[str, ...], size: int) -> list[tuple[str, ...]]:
+    return [job_ids[start : start + size] for start in range(0, len(job_ids), size)]
 
 
 def _as_unavailable(error: BaseException) -> BaseException:

@@ -1,6 +1,6 @@
 """Frozen dataclasses to frames and back, with every size and type checked on the way in.
 
-A message is one or two frames: a msgpack header `[kind, field, field, …]`, and a body in
+A message is one or two frames: a msgpack header `[kind, [field, …]]`, and a body in
 which all its `bytes` fields stand one after the other (the header has their lengths). So a
 hundred small payloads cost one frame, and whoever only routes them never looks inside.
 """

@@ -48,11 +48,16 @@ class Connection:
         self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._greeted = threading.Event()
         self._error: BaseException | None = None
-        self._closing = False
+        self._closing = self._abandoned = False
+        self._waking = threading.Lock()
         self.alive = True
         self._thread = threading.Thread(target=self._run, name="grn-client", daemon=True)
         self._thread.start()
-        self._await_greeting(deadline)
+        try:
+            self._await_greeting(deadline)
+        except BaseException:
+            self.abandon()
+            raise
 
     def send(self, message: wire.Message | JobSpec) -> None:
         """Queue a message; jobs that wait together travel in one message."""
@@ -66,16 +71,22 @@ class Connection:
         if threading.current_thread() is not self._thread:
             self._thread.join(timeout=2.0)
 
+    def abandon(self) -> None:
+        """Let go without sending anything or waiting for anybody."""
+        self._outgoing.clear()
+        self._abandoned = self._closing = True
+        self._wake()
+
     def _wake(self) -> None:
-        if self.alive:
-            os.eventfd_write(self._wakeup, 1)
+        with self._waking:  # its descriptor must not be closed, and used again, meanwhile
+            if self.alive:
+                os.eventfd_write(self._wakeup, 1)
 
     def _await_greeting(self, deadline: float) -> None:
         while not self._greeted.wait(timeout=0.1):
             if self._error is not None:
                 raise self._error
             if time.monotonic() > deadline:
-                self.close()
                 raise BrokerUnavailable(
                     f"the broker (pid {self._address.pid}) has not answered for {WAIT_S:.0f} s"
                 )
@@ -94,10 +105,11 @@ class Connection:
         except BaseException as error:
             self._error = error
         finally:
-            self.alive = False
-            socket.close(linger=500 if self._closing else 0)
+            socket.close(linger=500 if self._closing and not self._abandoned else 0)
             context.term()
-            os.close(self._wakeup)
+            with self._waking:
+                self.alive = False
+                os.close(self._wakeup)
             if pidfd >= 0:
                 os.close(pidfd)
             self._greeted.set()
@@ -118,7 +130,7 @@ class Connection:
         hello = wire.Hello(wire.PROTOCOL, self._session, os.getpid())
         self._outgoing.appendleft(hello)
         unsent: deque[wire.Frames] = deque()
-        while not (self._closing and not self._outgoing and not unsent):
+        while not self._abandoned and (not self._closing or self._outgoing or unsent):
             self._send_queued(socket, unsent)
             ready = dict(poller.poll(10 if unsent or self._outgoing else None))
             if self._wakeup in ready:

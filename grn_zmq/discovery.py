@@ -44,6 +44,7 @@ class BrokerLock:
             holder = _pid_in(self._file)
             self._file.close()
             raise BrokerRunning(holder)
+        places.address.unlink(missing_ok=True)  # what a killed broker left
         self._file.truncate(0)
         self._file.write(str(os.getpid()))
         self._file.flush()

@@ -87,8 +87,8 @@ class TooLarge(GrnError, ValueError):
 
     def __init__(self, what: str, size_bytes: int, limit_bytes: int) -> None:
         super().__init__(
-            f"{what} has {format_bytes(size_bytes)} when pickled, the limit is "
-            f"{format_bytes(limit_bytes)}. Write it to a file and pass the path"
+            f"too large to travel: {what}, {format_bytes(size_bytes)} when pickled; the limit "
+            f"is {format_bytes(limit_bytes)}. Write a file and pass its path"
         )
         self.size_bytes = size_bytes
         self.limit_bytes = limit_bytes

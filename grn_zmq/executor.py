@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from .calling import cancel_all
+from .calling import cancel_all, check_shipped
 from .client import this_client
 from .decorator import JobFunction
 from .errors import GrnError
@@ -44,37 +44,50 @@ class Executor(concurrent.futures.Executor):
         self._changed = threading.Condition(threading.RLock())
         self._held: deque[_Task] = deque()
         self._unfinished: set[concurrent.futures.Future[Any]] = set()
-        self._shut = False
+        self._shut = self._starting = False
 
     def submit(
         self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
     ) -> concurrent.futures.Future[T]:
         """Queue a call of `fn` as a job; its arguments are pickled here and now."""
         job = fn if isinstance(fn, JobFunction) else JobFunction(fn, self._options)
+        check_shipped(job)
+        self._check_open()
         client = this_client()
         client.connect()
         described = describe_call(job, job.stand_in, job.job_type, job.options, args, kwargs)
         future: Future[T] = Future(described[0].job_id, client)
         task = _Task(*described, future)
         with self._changed:
-            if self._shut:
-                raise RuntimeError("cannot schedule new futures after shutdown")
+            self._check_open()
             future.withdraw = partial(self._withdraw, task)
             self._held.append(task)
             self._start_held()
         return future
 
+    def _check_open(self) -> None:
+        if self._shut:
+            raise RuntimeError("cannot schedule new futures after shutdown")
+
     def _start_held(self) -> None:
-        while self._held and (
-            self._max_workers is None or len(self._unfinished) < self._max_workers
-        ):
-            task = self._held.popleft()
-            self._unfinished.add(task.future)
-            task.future.add_done_callback(self._finished)
-            try:
-                this_client().submit(task.spec, task.blobs, task.future)
-            except GrnError as error:
-                task.future.fail(error)
+        if self._starting:
+            return  # a start that failed has called back: the loop below goes on by itself
+        self._starting = True
+        try:
+            while self._held and (
+                self._max_workers is None or len(self._unfinished) < self._max_workers
+            ):
+                self._start(self._held.popleft())
+        finally:
+            self._starting = False
+
+    def _start(self, task: _Task) -> None:
+        self._unfinished.add(task.future)
+        task.future.add_done_callback(self._finished)
+        try:
+            this_client().submit(task.spec, task.blobs, task.future)
+        except GrnError as error:
+            task.future.fail(error)
 
     def _finished(self, future: concurrent.futures.Future[Any]) -> None:
         with self._changed:

@@ -28,7 +28,30 @@ class Future(concurrent.futures.Future[R], Generic[R]):
         self.withdraw: Callable[[], bool] | None = None
 
     def __await__(self) -> Generator[Any, None, R]:
-        return asyncio.wrap_future(self).__await__()
+        return self._awaited().__await__()
+
+    async def _awaited(self) -> R:
+        """Wait in the event loop. Cancelling that cancels the job, but waits for nobody."""
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[None] = loop.create_future()
+
+        def wake() -> None:
+            if not ended.done():
+                ended.set_result(None)
+
+        def tell(_: object) -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(wake)
+
+        self.add_done_callback(tell)
+        try:
+            await ended
+        except asyncio.CancelledError:
+            self.ask_to_cancel()
+            raise
+        if self.cancelled():
+            raise asyncio.CancelledError
+        return self.result()
 
     def running(self) -> bool:
         """Whether the job has been handed to a job process and has not ended."""
@@ -40,12 +63,21 @@ class Future(concurrent.futures.Future[R], Generic[R]):
         Returns as soon as the broker has decided. A running job gets SIGTERM, and SIGKILL
         after its grace; `result()` raises `CancelledError` when all its processes are gone.
         """
-        if self.done():
+        if self.done() or self._withdrawn():
             return self.cancelled()
-        if self.withdraw is not None and self.withdraw():
-            self.settle_cancelled()
-            return True
         return self._client.cancel(self.job_id)
+
+    def ask_to_cancel(self) -> None:
+        """Cancel without waiting for what the broker decides."""
+        if not self.done() and not self._withdrawn():
+            self._client.ask_to_cancel(self.job_id)
+
+    def _withdrawn(self) -> bool:
+        """Take the job back if nobody has it yet."""
+        if self.withdraw is None or not self.withdraw():
+            return False
+        self.settle_cancelled()
+        return True
 
     def began(self) -> None:
         """For the client: the job has started."""

@@ -2,23 +2,19 @@
 
 import asyncio
 import inspect
-import os
 import threading
-from collections.abc import AsyncIterator, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from .client import Client, Pending, this_client
+from .client import Pending, this_client
 from .errors import BrokerUnavailable
+from .pinning import device_variables, pin_of, takes_pin
 from .records import Begun, JobSpec
 from .submission import bind_by, inline_job, new_id, parent_id
 
 if TYPE_CHECKING:
     from .decorator import JobFunction
-
-# CUDA stays on the device it was first used on: later inline jobs of this process get it too.
-_pinned = ""
-_first_grant = threading.Lock()
 
 
 def run_inline(
@@ -46,32 +42,17 @@ def _generator(
 async def _async_generator(
     job: "JobFunction[..., Any]", args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> AsyncIterator[Any]:
-    lease = leased(job, args, kwargs)
-    await asyncio.to_thread(lease.__enter__)
-    with _handed_over(lease):
-        async for item in job.grn_function(*args, **kwargs):
-            yield item
+    async with leased_async(job, args, kwargs):
+        async with aclosing(job.grn_function(*args, **kwargs)) as items:
+            async for item in items:
+                yield item
 
 
 async def _coroutine(
     job: "JobFunction[..., Any]", args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Any:
-    lease = leased(job, args, kwargs)
-    await asyncio.to_thread(lease.__enter__)
-    with _handed_over(lease):
+    async with leased_async(job, args, kwargs):
         return await job.grn_function(*args, **kwargs)
-
-
-@contextmanager
-def _handed_over(lease: Any) -> Iterator[None]:
-    """Leave a lease that another thread has entered for us."""
-    try:
-        yield
-    except BaseException as error:
-        if not lease.__exit__(type(error), error, error.__traceback__):
-            raise
-    else:
-        lease.__exit__(None, None, None)
 
 
 @contextmanager
@@ -79,98 +60,148 @@ def leased(
     job: "JobFunction[..., Any]", args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Iterator[None]:
     """Hold a lease for the body; measure the stand-in first where that is asked for."""
-    client = this_client()
-    try:
-        client.connect()
-    except BrokerUnavailable as error:
-        if job.options.when_unavailable != "local":
-            raise
-        from loguru import logger
-
-        logger.warning(f"{error.reason}: {job.job_type} runs unscheduled")
+    lease = _Lease(job, args, kwargs)
+    if not lease.can_be_had():
         yield
         return
-    pending, begun = _grant(client, job, args, kwargs)
+    begun = lease.wait()
     if begun.stand_in and job.stand_in is not None:
-        with _body(client, begun):
+        with lease.body(begun):
             job.stand_in(*args, **kwargs)
-        begun = _next_begun(pending)
-    with _body(client, begun):
+        begun = lease.wait_again()
+    with lease.body(begun):
         yield
-    pending.future.exception()
+    lease.wait_for_end()
 
 
-def _grant(
-    client: Client,
-    job: "JobFunction[..., Any]",
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-) -> tuple[Pending, Begun]:
-    global _pinned
-    if _pinned:
-        pending = client.submit(_describe(job, args, kwargs, _pinned), (), inline=True)
-        return pending, _next_begun(pending)
-    with _first_grant:
-        pending = client.submit(_describe(job, args, kwargs, _pinned), (), inline=True)
-        begun = _next_begun(pending)
-        _pinned = begun.environment.get("CUDA_VISIBLE_DEVICES", "")
-    return pending, begun
-
-
-def _describe(
-    job: "JobFunction[..., Any]", args: tuple[Any, ...], kwargs: Mapping[str, Any], pin: str
-) -> JobSpec:
-    return JobSpec(
-        job_id=new_id(),
-        job_type=job.job_type,
-        name=job.options.name,
-        kind="inline",
-        by=bind_by(job.grn_function, job.options.by, args, kwargs),
-        policy=job.options.policy,
-        function="",
-        context="",
-        parent=parent_id(),
-        pin=pin,
-        stdin="",
-        detached=False,
-        has_stand_in=job.stand_in is not None,
-        reuse=False,
-        payload=b"",
-    )
-
-
-def _next_begun(pending: Pending) -> Begun:
-    assert pending.begun is not None
-    begun = pending.begun.get()
-    if begun is None:
-        pending.future.result()
-        raise AssertionError("an inline job ended before it began")
-    return begun
-
-
-@contextmanager
-def _body(client: Client, begun: Begun) -> Iterator[None]:
-    """The time between start and release: environment set, then put back."""
-    before = {name: os.environ.get(name) for name in begun.environment}
-    os.environ.update(begun.environment)
-    token = inline_job.set(begun.job_id)
-    _reset_peak()
-    failed = True
-    try:
+@asynccontextmanager
+async def leased_async(
+    job: "JobFunction[..., Any]", args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> AsyncIterator[None]:
+    """Do what `leased` does without ever blocking the event loop."""
+    lease = _Lease(job, args, kwargs)
+    if not await asyncio.to_thread(lease.can_be_had):
         yield
-        failed = False
-    finally:
-        # A generator may be closed from another context than the one it began in.
+        return
+    begun = await lease.awaited(lease.wait)
+    if begun.stand_in and job.stand_in is not None:
+        with lease.body(begun):
+            measured = job.stand_in(*args, **kwargs)
+            if inspect.isawaitable(measured):
+                await measured
+        begun = await lease.awaited(lease.wait_again)
+    with lease.body(begun):
+        yield
+    await asyncio.to_thread(lease.wait_for_end)
+
+
+class _Lease:
+    """One inline job: asked for, begun, given back."""
+
+    def __init__(
+        self, job: "JobFunction[..., Any]", args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> None:
+        self._job, self._args, self._kwargs = job, args, kwargs
+        self._client = this_client()
+        self._parent = parent_id()
+        self._pending: Pending | None = None
+        self._given_up = threading.Event()
+
+    def can_be_had(self) -> bool:
+        """Whether there is a broker; False if the job may do without."""
         try:
-            inline_job.reset(token)
-        except ValueError:
-            pass
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-        client.release(begun.job_id, begun.attempt, failed=failed)
+            self._client.connect()
+        except BrokerUnavailable as error:
+            if self._job.options.when_unavailable != "local":
+                raise
+            from loguru import logger
+
+            logger.warning(f"{error.reason}: {self._job.job_type} runs unscheduled")
+            return False
+        return True
+
+    def wait(self) -> Begun:
+        """Ask for a lease and wait for it; leave nothing behind if that is interrupted."""
+        try:
+            while True:
+                spec = self._describe(pin_of(self._client))
+                self._pending = self._client.submit(spec, (), inline=True)
+                if self._given_up.is_set():
+                    self.give_up()
+                begun = self.wait_again()
+                if takes_pin(self._client, begun):
+                    return begun
+                # Another thread was first to begin, on another device: go there too.
+                self._client.release(begun.job_id, begun.attempt, failed=True)
+        except BaseException:
+            self.give_up()
+            raise
+
+    def wait_again(self) -> Begun:
+        """Wait for the next attempt of the same job to begin."""
+        assert self._pending is not None
+        assert self._pending.begun is not None
+        begun = self._pending.begun.get()
+        if begun is None:
+            self._pending.future.result()
+            raise AssertionError("an inline job ended before it began")
+        return begun
+
+    async def awaited(self, wait: Callable[[], Begun]) -> Begun:
+        """Wait in another thread; cancelled, end that wait and give back what comes of it."""
+        try:
+            return await asyncio.to_thread(wait)
+        except asyncio.CancelledError:
+            self.give_up()
+            raise
+
+    def give_up(self) -> None:
+        """Nobody wants the lease any more. From any thread, at any time before the end."""
+        self._given_up.set()
+        if self._pending is not None:
+            self._client.abandon(self._pending)
+
+    def wait_for_end(self) -> None:
+        assert self._pending is not None
+        self._pending.future.exception()
+
+    @contextmanager
+    def body(self, begun: Begun) -> Iterator[None]:
+        """The time between start and release: environment set, then put back."""
+        token = inline_job.set(begun.job_id)
+        _reset_peak()
+        failed = True
+        try:
+            with device_variables(begun.environment):
+                yield
+            failed = False
+        finally:
+            # A generator may be closed from another context than the one it began in.
+            try:
+                inline_job.reset(token)
+            except ValueError:
+                pass
+            self._client.release(begun.job_id, begun.attempt, failed=failed)
+
+    def _describe(self, pin: str) -> JobSpec:
+        options = self._job.options
+        return JobSpec(
+            job_id=new_id(),
+            job_type=self._job.job_type,
+            name=options.name,
+            kind="inline",
+            by=bind_by(self._job.grn_function, options.by, self._args, self._kwargs),
+            policy=options.policy,
+            function="",
+            context="",
+            parent=self._parent,
+            pin=pin,
+            stdin="",
+            detached=False,
+            has_stand_in=self._job.stand_in is not None,
+            reuse=False,
+            payload=b"",
+        )
 
 
 def _reset_peak() -> None:

@@ -105,7 +105,7 @@ class JobSide:
         _reset_peak()
         before_bytes = _peak_bytes()
         try:
-            header, body = self._call(packet)
+            header, body = _or_too_large(self._call(packet))
         except BaseException as error:  # an interrupt between the function and the answer
             header, body = _failure(error)
         if os.getpid() != self.pid:
@@ -260,6 +260,17 @@ def _failure(error: BaseException) -> Result:
         "error_text": tracebacks.error_text(error),
     }
     return header, tracebacks.dump_exception(error)
+
+
+def _or_too_large(result: Result) -> Result:
+    """Give the result, or where it is too large for a message, an error that says so."""
+    from .codec import MAX_BODY_BYTES
+    from .errors import TooLarge
+
+    size = len(result[1])
+    if size <= MAX_BODY_BYTES:
+        return result
+    return _failure(TooLarge("the result", size, MAX_BODY_BYTES))
 
 
 def _exit_status(request: SystemExit) -> int:

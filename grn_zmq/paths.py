@@ -1,5 +1,6 @@
 """Where a user's broker is found: a private directory with its sockets, lock and address."""
 
+import contextlib
 import os
 import stat
 from collections.abc import Mapping
@@ -73,9 +74,8 @@ def make_private(directory: Path) -> None:
     """Create a directory for this user alone, or check that it is one."""
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
-        directory.mkdir(mode=0o700)
-    except FileExistsError:
-        pass
+        with contextlib.suppress(FileExistsError):
+            directory.mkdir(mode=0o700)
     except OSError as error:
         raise UnsafeDirectory(
             f"cannot create {directory}: {error.strerror}. Set XDG_RUNTIME_DIR and "

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import IO, Any, Final
 
 from .discovery import find_address
-from .errors import BrokerUnavailable
+from .errors import BrokerRunning, BrokerUnavailable
 from .paths import find_places
 
 # Longer than workers take to end their jobs.
@@ -73,8 +73,11 @@ def start(
         log: Where broker and workers log; None keeps it for `Server.log()`.
 
     Raises:
+        BrokerRunning: A broker of this user lives already.
         BrokerUnavailable: It did not come up; the text has its own error.
     """
+    if pid := running_pid():
+        raise BrokerRunning(pid)
     command = [sys.executable, "-m", "grn_zmq.cli.main", "start", "--notify"]
     if devices is not None:
         command += ["--devices", devices]

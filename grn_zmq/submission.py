@@ -99,8 +99,17 @@ def _scalar(name: str, value: Any) -> Scalar:
     )
 
 
+# A fork may happen while another thread holds the lock: the child gets a new one.
 _last: tuple[tuple[Any, ...], Blob] | None = None
 _last_lock = threading.Lock()
+
+
+def _after_fork() -> None:
+    global _last_lock
+    _last_lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def context_blob(extra: Mapping[str, str]) -> Blob:

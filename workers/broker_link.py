@@ -22,8 +22,6 @@ class BrokerLink:
         self.socket: zmq.Socket[bytes] = self._context.socket(zmq.DEALER)
         self.socket.setsockopt(zmq.LINGER, 1000)
         self.socket.setsockopt(zmq.SNDHWM, 1000)
-        self.socket.setsockopt(zmq.HEARTBEAT_IVL, 2000)
-        self.socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, 6000)
         self.socket.connect(address)
         self._waiting: deque[wire.Frames] = deque()
 

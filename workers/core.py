@@ -28,7 +28,9 @@ GRACE_S: Final = 5.0
 # A job process whose function has returned needs no grace: atexit handlers, then the end.
 LEAVE_S: Final = 1.0
 IDLE_S: Final = 60.0
-REPEAT_S: Final = 2.0
+# A new greeting repeats results at once; this is for what neither side has noticed. Far longer
+# than the largest result takes to travel, or repeats would stand in its way.
+REPEAT_S: Final = 30.0
 HEARTBEAT_S: Final = 1.0
 # A change of this part of the device is told at once instead of with the next heartbeat.
 NOTABLE_PART: Final = 64
@@ -138,12 +140,13 @@ class WorkerCore:
         return effects
 
     def _on_blobs(self, message: wire.Blobs, now: float) -> list[Effect]:
+        waiting = [one for one in self.runs.values() if one.phase is Phase.LACKS_BLOBS]
+        needed = {digest for one in waiting for digest in one.digests}
         for blob in message.blobs:
-            self.blobs.put(blob.digest, blob.data)
+            self.blobs.put(blob.digest, blob.data, needed)
         effects: list[Effect] = []
-        for active in list(self.runs.values()):
-            needed = [d for d in (active.run.function, active.run.context) if d]
-            if active.phase is Phase.LACKS_BLOBS and all(d in self.blobs for d in needed):
+        for active in waiting:
+            if all(digest in self.blobs for digest in active.digests):
                 effects += self._begin(active, now)
         return effects
 
@@ -236,8 +239,10 @@ class WorkerCore:
         active = self.runs.get(message.job_id)
         if message.epoch != self.epoch or active is None:
             return []
-        if active.run.attempt != message.attempt or active.inline:
-            return []  # an inline job ends with its caller, who is told by itself
+        if active.run.attempt != message.attempt:
+            return []
+        if active.inline and message.how != "kill":
+            return []  # it ends with its caller, who is told by itself
         if active.process is None:
             return self._finish(active, _result(active, now, "cancelled"), now)
         if active.result is not None or active.asked_to_end:

@@ -34,6 +34,11 @@ class ActiveRun:
     result: Result | None = None
 
     @property
+    def digests(self) -> tuple[str, ...]:
+        """The blobs without which it cannot begin."""
+        return tuple(digest for digest in (self.run.function, self.run.context) if digest)
+
+    @property
     def inline(self) -> bool:
         return self.run.kind == "inline"
 

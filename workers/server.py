@@ -20,6 +20,7 @@ from grn_zmq.records import DeviceFacts, Run
 from . import jobprocess
 from .broker_link import BrokerLife, BrokerLink
 from .core import Gone, Level, Returned, WorkerCore
+from .devices.callers import Callers
 from .devices.device import FRAMEWORK_DEFAULTS, Device, DeviceUnreadable, Tree
 from .effects import (
     Close,
@@ -64,6 +65,7 @@ class WorkerServer:
             info.index, info.name, info.uuid, info.kind, info.device_class, info.total_bytes
         )
         self._pool = Pool(ExecLauncher())
+        self._callers = Callers()
         self._link = BrokerLink(address)
         self._broker = BrokerLife()
         label = f"{info.kind}:{info.index}"
@@ -169,6 +171,8 @@ class WorkerServer:
         if isinstance(message, wire.Refused):
             self._on_refused(message)
             return
+        if isinstance(message, wire.Release):
+            self._sample()  # the last look while the memory of an inline job is its own
         self._carry_out(self.core.handle(message, time.monotonic()))
 
     def _on_refused(self, message: wire.Refused) -> None:
@@ -242,6 +246,8 @@ class WorkerServer:
         trees = self._trees()
         try:
             sample = self._device.sample(trees)
+            if self._device.info.kind == "nvml":  # host memory has baselines of its own
+                sample = self._callers.divide(sample, trees)
         except DeviceUnreadable as error:
             logger.bind(facts={"why": str(error)}).warning("could not read the device")
             if self._last is not None:
@@ -288,10 +294,13 @@ class WorkerServer:
                 case Close(key):
                     self._pool.close_process(key)
                 case WatchCaller(job_id, pid):
-                    if not self._pool.watch_caller(job_id, pid):
+                    if self._pool.watch_caller(job_id, pid):
+                        self._sample()  # what it holds already is not the job's
+                    else:
                         self._carry_out(self.core.caller_gone(job_id, time.monotonic()))
                 case UnwatchCaller(job_id):
                     self._pool.unwatch_caller(job_id)
+                    self._sample()  # what its caller keeps is told before the lease goes
                 case Note(text, facts, level):
                     logger.bind(facts=facts).log(level.upper(), text)
 

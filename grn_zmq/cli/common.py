@@ -55,7 +55,7 @@ def one_line_errors(verb: Callable[P, R]) -> Callable[P, R]:
 
 
 def fail(text: str, status: int) -> NoReturn:
-    say(f"grn: {printable(text)}", err=True)
+    say(f"grn: {printable(' '.join(text.splitlines()))}", err=True)
     sys.exit(status)
 
 

@@ -177,3 +177,4 @@ def end(futures: Sequence[Future[Any]], *, interrupt: bool) -> None:
     except (KeyboardInterrupt, SystemExit):
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(signum, signal.SIG_IGN)
+    this_client().close()  # what is still there ends with us; nobody waits for it at exit

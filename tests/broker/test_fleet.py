@@ -47,7 +47,7 @@ def test_attempts_of_an_earlier_broker_are_ended() -> None:
 
     machine.say(worker(0), a_greet(0, inventory=(an_attempt(7, 2),)))
 
-    assert machine.sent(wire.End, worker(0)) == [wire.End(EPOCH, an_id(7), 2, "terminate")]
+    assert machine.sent(wire.End, worker(0)) == [wire.End(EPOCH, an_id(7), 2, "kill")]
 
 
 def test_a_second_worker_for_a_device_is_refused_while_the_first_lives() -> None:
@@ -98,7 +98,7 @@ def test_an_attempt_that_starts_after_it_was_given_up_is_ended() -> None:
 
     machine.say(b"again", a_start(1))
 
-    assert machine.sent(wire.End, b"again") == [wire.End(EPOCH, an_id(1), 1, "terminate")]
+    assert machine.sent(wire.End, b"again") == [wire.End(EPOCH, an_id(1), 1, "kill")]
     assert machine.states(1) == ["lost"]
 
 

@@ -49,8 +49,8 @@ def test_an_unmeasured_type_waits_for_an_idle_device() -> None:
     assert why(decide_for(busy, measuring)) is Why.NO_IDLE_DEVICE
 
 
-def test_an_unmeasured_type_is_promised_nothing_where_strangers_took_it_all() -> None:
-    assert decide_for(a_view(free=-5)) == Place("worker 0", lease_bytes=0, measuring=True)
+def test_an_unmeasured_type_waits_where_strangers_took_it_all() -> None:
+    assert why(decide_for(a_view(free=-5))) is Why.NO_ROOM
 
 
 def test_spread_takes_the_emptiest_device() -> None:

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import grn_zmq as grn
 from grn_zmq.cli.run import FORMS
+from grn_zmq.cli.run import run as run_verb
 from grn_zmq.discovery import find_address
 from grn_zmq.paths import find_places
 from tests.cli.scripts import TRACEBACK, Running, alive, run, script
@@ -144,7 +146,8 @@ def test_in_the_background_of_a_terminal_it_is_not_stopped_by_the_kernel(
     """A shell stops background processes that read from the terminal; ours must only wait."""
     finished = tmp_path / "finished"
     terminal, side = os.openpty()
-    line = f"set -m; {script('grn-run')[0]} 'touch {finished}' & wait"
+    ours = f"{script('grn-run')[0]} 'sleep 0.3'; touch {finished}"
+    line = f"set -m; ({ours}) & while [ ! -e {finished} ]; do sleep 0.1; done"
     process = subprocess.Popen(
         ["setsid", "--ctty", "--wait", "sh", "-c", line], stdin=side, stdout=side, stderr=side
     )
@@ -252,9 +255,18 @@ def test_p13_the_death_of_grn_run_is_the_end_of_its_command(tmp_path: Path) -> N
     "words", [("a", "b"), (), ("--",), ("a b", "--", "c"), ("",), ("x '",)]
 )
 def test_a_usage_error_shows_both_forms(words: tuple[str, ...]) -> None:
-    for name in (("grn", "run"), ("grn-run",)):
-        refused = run(*name, *words)
+    refused = CliRunner().invoke(run_verb, words)
 
-        said = refused.stderr.decode()
+    said = " ".join(refused.output.split())
+    assert refused.exit_code == 2
+    assert FORMS in said or "quotes do not match" in said
+
+
+def test_a_usage_error_is_some_usage_and_one_line_that_helps() -> None:
+    for name in (("grn", "run"), ("grn-run",)):
+        refused = run(*name, "python", "train.py")
+
+        *usage, line = refused.stderr.decode().splitlines()
         assert refused.returncode == 2
-        assert FORMS in " ".join(said.split()) or "quotes do not match" in said
+        assert FORMS in line
+        assert all(one.startswith(("Usage: ", "Try ")) for one in usage if one)

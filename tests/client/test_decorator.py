@@ -146,9 +146,12 @@ def test_l01_the_old_name_takes_the_old_option_and_has_a_profile() -> None:
 
     assert job.options.when_unavailable == "local"
     assert job.stand_in is light
-    assert grn.gpu_load_balance(continue_on_server_unavailable=False)(
-        original
-    ).options.when_unavailable == "raise"
+    assert (
+        grn.gpu_load_balance(continue_on_server_unavailable=False)(
+            original
+        ).options.when_unavailable
+        == "raise"
+    )
 
 
 def test_with_options_changes_a_copy() -> None:

@@ -149,7 +149,8 @@ def row_of(job_id: str) -> JobRow:
 
 
 def running() -> list[JobRow]:
-    return [row for row in all_jobs(ended=False) if row.state == "running"]
+    """The jobs that have a lease; that one has begun may not be known here yet."""
+    return [row for row in all_jobs(ended=False) if row.state in ("assigned", "running")]
 
 
 def waiting() -> list[JobRow]:

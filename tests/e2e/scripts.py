@@ -33,6 +33,7 @@ def start_script(
         [sys.executable, str(path), *map(str, args)],
         cwd=cwd or path.parent,
         env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -14,7 +14,7 @@ import pytest
 import grn_zmq as grn
 from tests.conftest import forget_client
 from tests.e2e import grabbing
-from tests.e2e.scene import MIB, ROOT, Scene, a_stranger, device, waiting
+from tests.e2e.scene import MIB, ROOT, Scene, a_stranger, device, row_of, waiting
 from tests.nvml.driver import FakeDriver
 from tests.waiting import PATIENCE, until
 
@@ -79,7 +79,7 @@ def test_twelve_jobs_of_three_types_share_gpus_and_respect_a_stranger(
             jobs += [types[name].submit(scene.place, sizes[name], gate) for _ in range(3)]
         scene.await_notes("holds", 12, 20)
 
-        listed = [row for row in facts("ps") if row["state"] == "running"]
+        listed = [row for row in facts("ps") if row["state"] != "queued"]
         assert len(listed) == 9
         assert max(Counter(row["device"] for row in listed).values()) >= 2
         check_leases_of(listed, facts("devices"), taken={"nvml:0": 750})
@@ -117,6 +117,25 @@ def test_a_stranger_that_appears_and_leaves_makes_jobs_wait_and_start(
             until(lambda: [row.job_id for row in waiting()] == [job.job_id])
             assert facts("ps")[0]["why"].startswith("waiting for memory: needs 3")
         assert job.result(10) == "nvml:2"
+
+
+def test_r59_where_memory_per_process_is_unknown_the_difference_on_the_gpu_is_learned(
+    gpus: FakeDriver, scene: Scene
+) -> None:
+    new = grn.job(type="r59")(grabbing.hold)
+    gate = scene.close_gate()
+    gpus.hide_process_memory()
+    with a_detached_server("--devices", "nvml:3"), a_stranger() as pid:
+        gpus.hold(3, pid, 100)
+        until(lambda: device(3).foreign_bytes == 100 * MIB)
+        jobs = [new.submit(scene.place, 400, gate) for _ in range(2)]
+        scene.await_notes("holds", 1)
+        until(lambda: row_of(jobs[0].job_id).used_bytes == 400 * MIB)
+        scene.open_gate()
+
+        assert [job.result(10) for job in jobs] == ["nvml:3"] * 2
+        assert [row_of(job.job_id).peak_bytes for job in jobs] == [400 * MIB] * 2
+    gpus.hide_process_memory(False)
 
 
 @pytest.mark.parametrize("form", ["indices", "uuids"])

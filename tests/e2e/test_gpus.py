@@ -44,6 +44,11 @@ def gpus(machine: Machine) -> FakeDriver:
     return machine.gpus
 
 
+def await_strangers(index: int, mib: int) -> None:
+    """Wait until the broker knows what strangers hold on a GPU."""
+    until(lambda: device(index).foreign_bytes == mib * MIB)
+
+
 def test_r48_without_a_restriction_all_gpus_are_managed(gpus: FakeDriver) -> None:
     assert [row.facts.uuid for row in all_devices()] == [gpus.uuid(0), gpus.uuid(1)]
 
@@ -103,9 +108,9 @@ def test_p30_two_jobs_of_one_client_can_use_different_gpus(
     for taken in (0, 1):
         with a_stranger() as pid:
             gpus.hold(taken, pid, 500)
-            until(lambda taken=taken: device(taken).foreign_bytes == 500 * MIB)
+            await_strangers(taken, 500)
             used.append(known(scene.place, 300))
-        until(lambda taken=taken: device(taken).foreign_bytes == 0)
+        await_strangers(taken, 0)
 
     assert used == ["nvml:1", "nvml:0"]
 
@@ -116,7 +121,8 @@ def test_r52_memory_of_strangers_is_respected_until_they_are_gone(
     with a_stranger() as first, a_stranger() as second:
         gpus.hold(0, first, 800)
         gpus.hold(1, second, 800)
-        until(lambda: all(row.foreign_bytes == 800 * MIB for row in all_devices()))
+        await_strangers(0, 800)
+        await_strangers(1, 800)
         job = known.submit(scene.place, 300)
         until(lambda: [row.job_id for row in waiting()] == [job.job_id])
         assert re.match(
@@ -126,7 +132,7 @@ def test_r52_memory_of_strangers_is_respected_until_they_are_gone(
         gpus.hold(1, second, 0)  # still alive, but it has freed its memory
 
         assert job.result(10) == "nvml:1"
-    until(lambda: device(0).foreign_bytes == 0)
+    await_strangers(0, 0)
 
 
 def test_r52_a_stranger_on_one_gpu_leaves_the_other_to_jobs(
@@ -135,7 +141,7 @@ def test_r52_a_stranger_on_one_gpu_leaves_the_other_to_jobs(
     gate = scene.close_gate()
     with a_stranger() as pid:
         gpus.hold(0, pid, 600)
-        until(lambda: device(0).foreign_bytes == 600 * MIB)
+        await_strangers(0, 600)
         jobs = [known.submit(scene.place, 300, gate) for _ in range(5)]
         scene.await_notes("holds", 4)
         until(lambda: len(waiting()) == 1)
@@ -211,24 +217,3 @@ def test_r58_polls_that_fail_while_a_job_runs_cost_it_nothing(
 
     assert job.result(10)
     assert row_of(job.job_id).peak_bytes == 300 * MIB
-
-
-def test_r59_where_memory_per_process_is_unknown_the_difference_on_the_gpu_is_learned(
-    gpus: FakeDriver, scene: Scene
-) -> None:
-    hidden = grn.job(type="r59")(grabbing.hold)
-    gpus.hide_process_memory()
-    with a_stranger() as pid:
-        gpus.hold(0, pid, 100)
-        gpus.hold(1, pid, 100)
-        until(lambda: all(row.foreign_bytes == 100 * MIB for row in all_devices()))
-        gate = scene.close_gate()
-        job = hidden.submit(scene.place, 400, gate)
-        scene.await_notes("holds", 1)
-        until(lambda: row_of(job.job_id).used_bytes >= 400 * MIB)
-        scene.open_gate()
-        job.result(10)
-    gpus.hide_process_memory(False)
-    until(lambda: all(row.foreign_bytes == 0 for row in all_devices()))
-
-    assert row_of(job.job_id).peak_bytes == 400 * MIB

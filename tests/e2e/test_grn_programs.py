@@ -52,7 +52,6 @@ long_job(0.05)
 """
 
 SWEEP = """
-import sys
 import grn_zmq as grn
 from tests.nvml import cuda
 

@@ -9,6 +9,7 @@ import grn_zmq as grn
 from grn_zmq.cli.listing import all_devices
 from tests.e2e import grabbing
 from tests.e2e.scene import (
+    ENOUGH_RUNS,
     MIB,
     Machine,
     Scene,
@@ -63,20 +64,26 @@ def test_r65_a_twin_of_a_job_that_is_measured_says_what_it_waits_for(
     assert all_devices()[0].measuring == "r65"
 
 
-def test_r49_three_of_a_known_type_run_at_once_after_one_measuring_run(
+def test_r49_r51_of_twenty_jobs_of_a_known_type_exactly_three_run_at_once(
     machine: Machine, scene: Scene
 ) -> None:
     known = grn.job(type="r49")(grabbing.hold)
     learn(known, scene.place, machine.mib(300))
-    gate = scene.close_gate()
+    first, others = scene.close_gate("first"), scene.close_gate("others")
 
-    jobs = [known.submit(scene.place, machine.mib(300), gate) for _ in range(4)]
+    gates = [first, *[others] * 19]
+    jobs = [known.submit(scene.place, machine.mib(300), gate) for gate in gates]
 
-    scene.await_notes("holds", 20 + 3)
-    until(lambda: [row.job_id for row in waiting()] == [jobs[3].job_id])
+    scene.await_notes("holds", ENOUGH_RUNS + 3)
+    until(lambda: len(waiting()) == 17)
     assert len(running()) == 3
-    scene.open_gate()
-    assert jobs[3].result(10)
+    assert waiting()[0].why.startswith("waiting for memory: needs ")
+    scene.open_gate("first")
+    scene.await_notes("holds", ENOUGH_RUNS + 4)
+    until(lambda: len(waiting()) == 16)
+    assert len(running()) == 3
+    scene.open_gate("others")
+    assert all(job.result(20) for job in jobs)
     assert max(row.peak_bytes for row in rows_of("r49")) >= machine.mib(300) * MIB
 
 

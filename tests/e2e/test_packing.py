@@ -72,24 +72,7 @@ def test_r13_each_job_of_one_type_is_placed_by_its_own_policy(
     assert row_of(apart.job_id).device != first
 
 
-def test_r49_each_device_runs_three_jobs_at_once_and_the_next_waits(
-    machine: Machine, scene: Scene
-) -> None:
-    first, second = scene.close_gate("first"), scene.close_gate("second")
-    jobs = [spread.submit(scene.place, machine.mib(300), first) for _ in range(6)]
-    assert per_device(scene.await_notes("holds", 6)) == [3, 3]
-
-    one_more = spread.submit(scene.place, machine.mib(300), second)
-
-    until(lambda: [row.job_id for row in waiting()] == [one_more.job_id])
-    assert waiting()[0].why.startswith("waiting for memory: needs ")
-    scene.open_gate("first")
-    scene.await_notes("holds", 7)
-    scene.open_gate("second")
-    assert all(job.result(10) for job in [*jobs, one_more])
-
-
-def test_r51_twenty_requests_at_once_get_exactly_what_fits(
+def test_r51_twenty_requests_at_once_get_three_leases_on_each_device(
     machine: Machine, scene: Scene
 ) -> None:
     gate = scene.close_gate()
@@ -130,7 +113,6 @@ def test_r26_no_job_joins_a_device_on_which_a_type_is_measured(
 
     scene.await_notes("holds", 4)
     until(lambda: len(waiting()) == 5)
-    assert {one.device for one in scene.notes("holds")[1:]} != {taken}
     assert sum(one.device == taken for one in scene.notes("start")) == 1
     scene.open_gate("others")
     until(lambda: len(running()) == 1 and not waiting())

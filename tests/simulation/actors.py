@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from grn_zmq import wire
@@ -77,6 +77,7 @@ class SimClient(Actor):
         self.unaccepted: dict[str, JobSpec] = {}
         self.waiting: set[str] = set()
         self.attached: set[str] = set()
+        self.contradicted: set[str] = set()
         self.releases: list[tuple[str, int]] = []
         self.greet()
 
@@ -109,6 +110,8 @@ class SimClient(Actor):
                     self.unaccepted.pop(job_id, None)
                 if self.rng.random() < 0.8 or self.world.draining:
                     self.say(wire.Received(ended))
+            case wire.Refused("id-conflict", _, job_ids):
+                assert self.contradicted.issuperset(job_ids), "a repetition was refused"
             case wire.Refused("unknown-job", _, job_ids):
                 self.attached.difference_update(job_ids)
 
@@ -157,6 +160,7 @@ class SimClient(Actor):
             spec = self.rng.choice(list(self.submitted.values()))
             other = a_spec(job_id=spec.job_id, job_type="another", payload=b"other")
             if spec.job_id not in self.unaccepted:
+                self.contradicted.add(spec.job_id)
                 self.say(wire.Submit((other,)))
 
     def send_blobs(self) -> None:
@@ -174,7 +178,8 @@ class SimClient(Actor):
             self.say(wire.Attach((job_id,)))
 
     def ask(self) -> None:
-        self.say(self.rng.choice([wire.AskDevices(), wire.AskJobs(0, ended=True)]))
+        devices = self.rng.random() < 0.5
+        self.say(wire.AskDevices() if devices else wire.AskJobs(0, ended=True))
 
     def release(self) -> None:
         if self.releases:
@@ -194,6 +199,7 @@ class SimRun:
     run: Run
     running: bool = False
     ending: bool = False
+    given_up: bool = False
     used: int = 0
     peak: int = 0
     child: SimClient | None = None
@@ -263,9 +269,10 @@ class SimWorker(Actor):
                     self.runs.setdefault(run.job_id, SimRun(run, patient=patient))
                     if run.function and run.function not in self.blobs:
                         self.say(wire.Want((run.function,)))
-            case wire.End(_, job_id, attempt) if job_id in self.runs:
+            case wire.End(_, job_id, attempt, how) if job_id in self.runs:
                 one = self.runs[job_id]
-                one.ending = one.ending or one.run.attempt == attempt
+                if one.run.attempt == attempt:
+                    one.ending, one.given_up = True, how == "kill"
             case wire.Release(job_id, attempt, failed) if job_id in self.runs:
                 if self.runs[job_id].run.attempt == attempt:
                     self._finish(self.runs[job_id], "failed" if failed else "succeeded")
@@ -321,7 +328,7 @@ class SimWorker(Actor):
 
     def _can_end(self, one: SimRun) -> bool:
         if one.run.kind == "inline":  # ends with its caller, or by its release
-            return not self.world.lives(one.run.session)
+            return one.given_up or not self.world.lives(one.run.session)
         if one.ending:
             return True
         return one.running and not one.waits
@@ -367,7 +374,7 @@ class SimWorker(Actor):
 
     def repeat_something(self) -> None:
         """A message arrives again, long after its time."""
-        old = [one for one in self.said if not isinstance(one, wire.Greet)]
+        old = [one for one in self.said if isinstance(one, wire.Started | wire.Finished)]
         if old:
             self.outbox.append(self.rng.choice(old))
 
@@ -381,13 +388,3 @@ class SimWorker(Actor):
         for one in self.runs.values():
             if one.child is not None and one.child.alive:
                 one.child.die()
-
-
-@dataclass
-class Census:
-    """What happened in a run, to see that nothing is left untried."""
-
-    counts: dict[str, int] = field(default_factory=dict)
-
-    def add(self, what: str) -> None:
-        self.counts[what] = self.counts.get(what, 0) + 1

@@ -36,21 +36,22 @@ class Oracle:
 
     def look(self, effects: list[Effect]) -> None:
         """Judge what the broker wants done after one event."""
-        placed: list[object] = []
+        story: list[tuple[str, object]] = []
         for effect in effects:
             match effect:
                 case Note("ended", facts):
                     self.ends[facts["number"]] += 1
                     assert self.ends[facts["number"]] == 1, f"{facts} ended twice"
+                    story.append(("ended", facts["number"]))
                 case Note("placed", facts):
-                    placed.append(facts["number"])
+                    story.append(("placed", facts["number"]))
                 case Send(_, wire.Accepted(jobs)):
                     self.accepted |= {one.job_id for one in jobs}
                 case Send(_, wire.Ended(outcomes)):
                     for outcome in outcomes:
                         self._judge(outcome)
-        if placed:
-            self._judge_grants(placed)
+        if any(what == "placed" for what, _ in story):
+            self._judge_grants(story)
 
     def _judge(self, outcome: Outcome) -> None:
         said = self.outcomes.setdefault(outcome.job_id, outcome.outcome)
@@ -61,14 +62,16 @@ class Oracle:
             assert job_id == outcome.job_id, "a value of another job"
             assert int(attempt) == self._book.jobs[job_id].attempt, "an older attempt's value"
 
-    def _judge_grants(self, numbers: list[object]) -> None:
+    def _judge_grants(self, story: list[tuple[str, object]]) -> None:
         """Check each grant against what was promised and measured when it was made."""
         by_number: dict[object, Job] = {job.number: job for job in self._book.jobs.values()}
-        later = {by_number[number].job_id for number in numbers}
-        for number in numbers:
-            job = by_number[number]
-            exempt = self._exempt(job, later)
-            later.discard(job.job_id)
+        jobs = [(what, by_number[number]) for what, number in story]
+        for at, (what, job) in enumerate(jobs):
+            if what != "placed":
+                continue
+            later = {one.job_id for what, one in jobs[at + 1 :] if what == "placed"}
+            still = {one.job_id for what, one in jobs[at + 1 :] if what == "ended"}
+            exempt = self._exempt(job, later | {job.job_id}, still)
             ledger = self._book.workers[job.worker].ledger
             promised = sum(
                 max(lease.lease_bytes, lease.used_bytes)
@@ -82,7 +85,7 @@ class Oracle:
                 f"{ledger.facts.total_bytes} bytes"
             )
 
-    def _exempt(self, job: Job, later: set[str]) -> set[str]:
+    def _exempt(self, job: Job, later: set[str], still: set[str]) -> set[str]:
         """Who waits for this job: its ancestors, or everybody if nobody would ever end."""
         ancestors = set(self._ancestors(job))
         leased = {
@@ -94,7 +97,7 @@ class Oracle:
         waiting = {
             child.spec.parent
             for child in self._book.jobs.values()
-            if child.live and not child.spec.detached
+            if (child.live or child.job_id in still) and not child.spec.detached
         }
         return ancestors | leased if ancestors and leased <= waiting else ancestors
 

@@ -40,10 +40,11 @@ def test_every_story_ends_well(chunk: int) -> None:
     seen: set[str] = set()
     for seed in range(chunk, SEEDS, CHUNKS):
         world = run(seed)
-        seen |= set(world.census.counts) | set(world.oracle.outcomes.values())
+        seen |= set(world.census) | set(world.oracle.outcomes.values())
 
-    assert seen >= set(wire.MESSAGES) - {"release", "output", "refused", "jobs-are"}
-    assert seen >= {"crash", "die", "reconnect", "call_a_job", "repeat_something", "lost"}
+    if SEEDS >= 300:  # enough stories for everything to happen in each chunk
+        assert seen >= set(wire.MESSAGES)
+        assert seen >= {"crash", "die", "reconnect", "call_a_job", "repeat_something", "lost"}
 
 
 def test_a_story_follows_from_its_seed() -> None:

@@ -1,5 +1,6 @@
 """A seeded world around the real broker core: every message goes through the real codec."""
 
+from collections import Counter
 from collections.abc import Callable
 from random import Random
 from typing import Final
@@ -7,7 +8,7 @@ from typing import Final
 from broker.core import BrokerCore
 from broker.effects import Effect, Note, Send, Watch
 from grn_zmq import wire
-from tests.simulation.actors import Actor, Census, SimClient, SimWorker, Slot
+from tests.simulation.actors import Actor, SimClient, SimWorker, Slot
 from tests.simulation.oracle import Oracle
 
 STEPS: Final = 300
@@ -24,7 +25,7 @@ class World:
         self.now = 0.0
         self.core = BrokerCore(EPOCH, pid=1)
         self.oracle = Oracle(self.core.book)
-        self.census = Census()
+        self.census: Counter[str] = Counter()
         self.actors: dict[bytes, Actor] = {}
         self.clients: list[SimClient] = []
         self.strays: list[tuple[bytes, wire.Message]] = []
@@ -107,7 +108,7 @@ class World:
         self._hand_over(actor.peer, actor.outbox.popleft())
 
     def _hand_over(self, peer: bytes, message: wire.Message) -> None:
-        self.census.add(message.kind)
+        self.census[message.kind] += 1
         self._after(self.core.handle(peer, wire.decode(wire.encode(message)), self.now))
 
     def _after(self, effects: list[Effect]) -> None:
@@ -120,7 +121,7 @@ class World:
             if isinstance(effect, Send):
                 actor = self.actors.get(effect.peer)
                 if actor is not None and actor.alive and actor.peer == effect.peer:
-                    self.census.add(effect.message.kind)
+                    self.census[effect.message.kind] += 1
                     actor.inbox.append(wire.decode(wire.encode(effect.message)))
 
     def _kernel(self) -> None:
@@ -189,7 +190,7 @@ class World:
 
     def _do(self, acts: list[tuple[Callable[[], None], int]]) -> None:
         (act,) = self.rng.choices([one for one, _ in acts], [weight for _, weight in acts])
-        self.census.add(act.__name__)
+        self.census[act.__name__] += 1
         act()
 
     def _drain(self) -> None:
@@ -205,7 +206,9 @@ class World:
             self._round()
             if self._all_is_done():
                 return
-        live = [(job.number, job.state.value) for job in self.core.book.jobs.values() if job.live]
+        live = [
+            (job.number, job.state.value) for job in self.core.book.jobs.values() if job.live
+        ]
         held = [str(self.core.book.waiting.why(job)) for job in self.core.book.waiting]
         raise AssertionError(f"the work is never done: {live}, {held}")
 

@@ -76,6 +76,12 @@ def test_r59_several_unknown_jobs_share_the_gain_and_teach_nothing() -> None:
     assert found == ({"a": 400, "b": 400}, 50, set())
 
 
+def test_r59_unknown_memory_of_a_stranger_is_not_taken_for_a_job_that_is_not_listed() -> None:
+    now = a_reading(350, {OTHER: None})
+
+    assert whose(now, {OTHER: None}, "a", quiet=a_reading(50)) == ({"a": 0}, 350, set())
+
+
 def test_a_listed_process_holds_something_whatever_the_figures_say() -> None:
     found = attribute(a_reading(40, {A: None}), {A: "a"}, ["a"], a_reading(50))
 

@@ -91,5 +91,7 @@ def _unread(
     if vague:
         return vague
     strangers = [pid for pid in now.by_pid if pid not in owners and pid not in quiet.by_pid]
-    hidden = not seen and rest > _UNLISTED_BYTES
+    # A listed stranger of unknown use explains more than a job that is not listed at all.
+    untold = any(key is None and now.by_pid[pid] is None for pid, key in owners.items())
+    hidden = not seen and not untold and rest > _UNLISTED_BYTES
     return set(keys) - set(seen) if strangers or hidden else set()

@@ -1,0 +1,260 @@
+"""`grn status`, `grn ps`, `grn devices`: facts for people and for machines."""
+
+import json
+import os
+import pty
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import grn_zmq as grn
+from grn_zmq.cli.common import printable
+from grn_zmq.cli.listing import seconds
+from tests.cli.scripts import SCRIPTS, Running, run, script
+from tests.waiting import PATIENCE, until
+
+pytestmark = pytest.mark.e2e
+
+LISTS = (("status",), ("ps",), ("ps", "--all"), ("devices",))
+EVIL = "evil\x1b[2J\x07\r\nname"
+
+JOB_KEYS = {
+    "number": int,
+    "job_id": str,
+    "name": str,
+    "job_type": str,
+    "kind": str,
+    "state": str,
+    "why": str,
+    "device": str,
+    "attempt": int,
+    "measuring": bool,
+    "lease_bytes": int,
+    "used_bytes": int,
+    "peak_bytes": int,
+    "wait_s": float,
+    "run_s": float,
+    "client_pid": int,
+}
+DEVICE_KEYS = {
+    "index": int,
+    "name": str,
+    "uuid": str,
+    "kind": str,
+    "device_class": str,
+    "total_bytes": int,
+    "worker_pid": int,
+    "max_jobs": int,
+    "used_bytes": int,
+    "foreign_bytes": int,
+    "idle_bytes": int,
+    "leased_bytes": int,
+    "jobs": int,
+    "measuring": str,
+    "utilisation": float,
+}
+
+
+@pytest.fixture(scope="module")
+def jobs(host_server: grn.Server, home: Path) -> Iterator[Running]:
+    """One job runs, another waits for it to be measured, one has ended; all evil by name."""
+    assert run("grn-run", "--type", EVIL, "true").returncode == 0
+    mark = home / "runs"
+    command = f"sh -c 'touch {mark}; exec sleep 600'"
+    with Running("grn-run", "--type", f"{EVIL} too", command, command) as running:
+        until(mark.exists, 20, running.said)
+        until(lambda: facts("status")["jobs"]["running"] == 1, 20)
+        yield running
+
+
+def facts(*words: str) -> Any:
+    done = run("grn", *words, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def on_a_terminal(*words: str, environment: dict[str, str] | None = None) -> bytes:
+    """What a command writes to a terminal."""
+    ours, side = pty.openpty()
+    process = subprocess.Popen(
+        script(*words),
+        stdin=subprocess.DEVNULL,
+        stdout=side,
+        stderr=side,
+        env={**os.environ, "TERM": "xterm", **(environment or {})},
+    )
+    os.close(side)
+    said = b""
+    try:
+        while data := os.read(ours, 4096):
+            said += data
+    except OSError:
+        pass  # EIO: the other side is closed
+    os.close(ours)
+    process.wait(20 * PATIENCE)
+    return said
+
+
+@pytest.mark.usefixtures("jobs")
+def test_status_in_a_few_lines_and_as_json(host_server: grn.Server, home: Path) -> None:
+    said = run("grn", "status").stdout.decode().splitlines()
+    status = facts("status")
+
+    assert status == {
+        "pid": status["pid"],
+        "supervisor_pid": host_server.pid,
+        "directory": str(home / "runtime" / "grn"),
+        "devices": 2,
+        "jobs": {"queued": 1, "assigned": 0, "running": 1},
+    }
+    assert said[0] == f"Broker pid {status['pid']} in {status['directory']}"
+    assert said[1:] == ["2 devices", "1 jobs running, 1 queued"]
+
+
+@pytest.mark.usefixtures("jobs")
+def test_ps_shows_what_runs_and_why_the_rest_waits() -> None:
+    header, *lines = run("grn", "ps").stdout.decode().splitlines()
+    rows = facts("ps")
+
+    assert header.split() == [
+        "JOB", "STATE", "DEVICE", "LEASE", "USED", "PEAK", "WAIT", "RUN", "TYPE", "WHY"
+    ]  # fmt: skip
+    assert [line.split()[0] for line in lines] == [str(row["number"]) for row in rows]
+    assert [row["state"] for row in rows] == ["running", "queued"]
+    assert rows[0]["device"].startswith("host:")
+    assert rows[1]["why"]
+    assert printable(rows[1]["why"]) in lines[1]
+    for row in rows:
+        assert {key: type(value) for key, value in row.items()} == JOB_KEYS
+
+
+@pytest.mark.usefixtures("jobs")
+def test_ps_all_shows_ended_jobs_too() -> None:
+    rows = facts("ps", "--all")
+
+    assert [row["state"] for row in rows] == ["succeeded", "running", "queued"]
+    assert len(run("grn", "ps", "-a").stdout.splitlines()) == 4
+
+
+@pytest.mark.usefixtures("jobs")
+def test_devices_show_their_memory_and_jobs() -> None:
+    header, *lines = run("grn", "devices").stdout.decode().splitlines()
+    rows = facts("devices")
+
+    assert header.split() == [
+        "DEVICE", "NAME", "TOTAL", "LEASED", "USED", "FOREIGN", "UTIL", "JOBS", "MEASURING"
+    ]  # fmt: skip
+    assert [line.split()[0] for line in lines] == ["host:0", "host:1"]
+    assert [row["index"] for row in rows] == [0, 1]
+    assert sum(row["jobs"] for row in rows) == 1
+    assert {row["total_bytes"] for row in rows} == {1000 << 20}
+    for row in rows:
+        assert {key: type(value) for key, value in row.items()} == DEVICE_KEYS
+
+
+@pytest.mark.usefixtures("jobs")
+@pytest.mark.parametrize("words", LISTS)
+def test_what_is_no_terminal_gets_no_escape_codes_and_no_control_characters(
+    words: tuple[str, ...],
+) -> None:
+    for extra in ((), ("--json",)):
+        said = run("grn", *words, *extra).stdout.decode()
+
+        assert [c for c in said if not c.isprintable() and c != "\n"] == []
+
+
+@pytest.mark.usefixtures("jobs")
+def test_colours_are_for_terminals_unless_no_color_is_set() -> None:
+    plainly = on_a_terminal("grn", "ps", "-a", environment={"NO_COLOR": "1"})
+    boldly = on_a_terminal("grn", "ps", "-a", environment={"NO_COLOR": ""})
+
+    assert b"\x1b" not in plainly
+    assert b"\x07" not in plainly
+    assert b"\x1b[1m" in boldly
+    assert b"\x1b[2J" not in boldly
+
+
+@pytest.mark.usefixtures("jobs")
+@pytest.mark.parametrize("words", [*LISTS, ("ps", "--json"), ("--help",)])
+def test_a_reader_that_leaves_early_is_no_error(words: tuple[str, ...]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+
+    done = subprocess.run(
+        script("grn", *words), stdout=writing, stderr=subprocess.PIPE, timeout=20 * PATIENCE
+    )
+
+    os.close(writing)
+    assert done.stderr == b""
+
+
+@pytest.mark.parametrize("words", [("ps",), ("devices",), ("status",), ("stop",)])
+def test_without_a_broker_one_line_says_how_to_start_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    begun = time.monotonic()
+
+    done = run("grn", *words)
+
+    assert time.monotonic() - begun < 1.5 * PATIENCE
+    assert done.returncode == 3
+    assert done.stdout == b""
+    assert len(done.stderr.splitlines()) == 1
+    assert b"`grn start`" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_broker_machines_get_the_error_as_json(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+
+    done = run("grn", "ps", "--json")
+
+    assert done.returncode == 3
+    assert "`grn start`" in json.loads(done.stdout)["error"]
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_every_script_answers_help_with_examples(name: str) -> None:
+    done = run(name, "--help")
+
+    assert done.returncode == 0
+    assert f"\n  {name.replace('grn-start', 'grn start').replace('grn-run', 'grn run')}" in (
+        done.stdout.decode()
+    )
+
+
+@pytest.mark.parametrize("verb", ["start", "stop", "status", "run", "ps", "devices"])
+def test_every_verb_has_help_that_starts_with_examples(verb: str) -> None:
+    done = run("grn", verb, "-h")
+
+    assert done.returncode == 0
+    assert done.stdout.decode().count(f"grn {verb}") >= 3
+
+
+def test_a_verb_that_is_none_is_named() -> None:
+    done = run("grn", "frobnicate")
+
+    assert done.returncode == 2
+    assert b"frobnicate" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0.0 s"), (9.94, "9.9 s"), (59.4, "59 s"), (187.0, "3:07"), (7205.0, "2:00:05")],
+)
+def test_durations_are_short(value: float, text: str) -> None:
+    assert seconds(value) == text
+
+
+def test_text_of_users_cannot_act_on_a_terminal() -> None:
+    assert (
+        printable("a\x1b[2Jb\u202ec")
+        == "a\N{REPLACEMENT CHARACTER}[2Jb\N{REPLACEMENT CHARACTER}c"
+    )

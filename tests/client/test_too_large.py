@@ -1,0 +1,27 @@
+"""What no message can carry is refused where it is made."""
+
+import pytest
+
+from grn_zmq import codec, jobmain
+from grn_zmq.errors import TooLarge
+from grn_zmq.tracebacks import load_exception
+
+
+def test_a_result_too_large_for_a_message_is_an_error_instead_of_never_arriving(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(codec, "MAX_BODY_BYTES", 10)
+
+    header, body = jobmain._or_too_large(({"outcome": "succeeded"}, bytes(11)))
+
+    assert header["outcome"] == "failed"
+    error = load_exception(body, "0" * 32)
+    assert isinstance(error, TooLarge)
+    assert (error.size_bytes, error.limit_bytes) == (11, 10)
+
+
+def test_a_result_that_just_fits_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codec, "MAX_BODY_BYTES", 10)
+    result: jobmain.Result = ({"outcome": "succeeded"}, bytes(10))
+
+    assert jobmain._or_too_large(result) == result

@@ -1,0 +1,73 @@
+"""A worker core, and what happens to it, in a few words."""
+
+from typing import Any, TypeVar
+
+from grn_zmq import wire
+from grn_zmq.records import Begun, Blob, Result, Run
+from tests.builders import MIB, an_id
+from workers.core import (
+    Level,
+    Returned,
+    WorkerCore,
+)
+from workers.effects import (
+    Effect,
+    Reply,
+)
+
+EPOCH = 7
+FUNCTION, CONTEXT = Blob("f" * 64, b"function"), Blob("c" * 64, b"context")
+ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "GPU-1"}
+
+M = TypeVar("M")
+
+
+def a_worker(*, with_blobs: bool = True) -> WorkerCore:
+    core = WorkerCore("host:0", ENVIRONMENT, total_bytes=1000 * MIB)
+    core.handle(wire.Welcome(wire.PROTOCOL, EPOCH, 77), now=0.0)
+    if with_blobs:
+        core.handle(wire.Blobs((FUNCTION, CONTEXT)), now=0.0)
+    return core
+
+
+def assign(core: WorkerCore, *runs: Run, now: float = 0.0) -> list[Effect]:
+    return core.handle(wire.Assign(EPOCH, runs), now)
+
+
+def end(core: WorkerCore, how: str, now: float, attempt: int = 1) -> list[Effect]:
+    return core.handle(wire.End(EPOCH, an_id(1), attempt, how), now)
+
+
+def a_return(**changes: Any) -> Returned:
+    facts = {
+        "outcome": "succeeded",
+        "exit_status": None,
+        "error_type": "",
+        "error_text": "",
+        "payload": b"value",
+        "reusable": True,
+    }
+    return Returned(**{**facts, **changes})
+
+
+def a_level(used: int = 0, foreign: int = 0, idle: int = 0, **by_job: int) -> Level:
+    """What the device shows, in MiB; `j3=200` says that job 3 uses 200."""
+    uses = {an_id(int(name[1:])): mib * MIB for name, mib in by_job.items()}
+    return Level(used * MIB, foreign * MIB, idle * MIB, 0.5, uses, frozenset(uses))
+
+
+def begun(number: int, stand_in: bool = False) -> Reply:
+    one = Begun(an_id(number), 1, "host:0", stand_in, ENVIRONMENT)
+    return Reply(wire.Started((one,)))
+
+
+def replies(effects: list[Effect], kind: type[M]) -> list[M]:
+    messages = [effect.message for effect in effects if isinstance(effect, Reply)]
+    return [message for message in messages if isinstance(message, kind)]
+
+
+def result_in(effects: list[Effect]) -> Result:
+    (finished,) = replies(effects, wire.Finished)
+    assert finished.epoch == EPOCH
+    (result,) = finished.results
+    return result
