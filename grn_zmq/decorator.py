@@ -22,6 +22,7 @@ class JobFunction(Generic[P, R]):
     """A function whose calls are jobs. Made by `grn.job`."""
 
     __wrapped__: Callable[P, R]
+    __name__: str
     __qualname__: str
 
     def __init__(self, function: Callable[P, R], options: JobOptions) -> None:

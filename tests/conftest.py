@@ -55,6 +55,14 @@ def host_server(home: Path) -> Iterator[grn.Server]:
 
 
 @pytest.fixture(scope="module")
+def small_server(home: Path) -> Iterator[grn.Server]:
+    """The same with two jobs at once on each: fewer job processes to start."""
+    with grn.start("host:2x1000MiB", max_jobs=2, debug=True) as server:
+        yield server
+        forget_client()
+
+
+@pytest.fixture(scope="module")
 def gpus(home: Path) -> Iterator[FakeDriver]:
     """Two stand-in GPUs of 1000 MiB that this process and all it starts can see."""
     driver = FakeDriver(home / "nvml", [1000, 1000])

@@ -15,12 +15,13 @@ from typing import Any, Final
 import msgpack
 
 from ..client import this_client
-from ..errors import BrokerUnavailable, JobError, JobExited, JobKilled
+from ..discovery import is_locked
+from ..errors import BrokerRunning, BrokerUnavailable, JobError, JobExited, JobKilled
 from ..futures import Future
 from ..naming import type_of_command
 from ..paths import find_places
 from ..records import JobSpec
-from ..starting import running_pid, start
+from ..starting import Server, start
 from ..submission import context_blob, new_id, parent_id
 from .common import INTERRUPTED, UNREACHABLE, fail, printable, say
 
@@ -62,20 +63,28 @@ def _leave(signum: int, _: object) -> None:
 @contextlib.contextmanager
 def broker(devices: str | None, max_jobs: int | None, debug: bool) -> Iterator[None]:
     """Use the broker that runs, or start one for as long as this lasts."""
-    if running_pid() is not None:
-        yield
-        return
-    try:
-        server = start(
-            devices, max_jobs=max_jobs, debug=debug, log=sys.stderr if debug else None
-        )
-    except BrokerUnavailable as error:
-        fail(error.reason, UNREACHABLE)
-    with server:
+    server = None if _is_there() else _start(devices, max_jobs, debug)
+    with server or contextlib.nullcontext():
         try:
             yield
         finally:
-            this_client().close()
+            if server is not None:
+                this_client().close()
+
+
+def _start(devices: str | None, max_jobs: int | None, debug: bool) -> Server | None:
+    log = sys.stderr if debug else None
+    try:
+        return start(devices, max_jobs=max_jobs, debug=debug, log=log)
+    except (BrokerRunning, BrokerUnavailable) as error:
+        if _is_there():
+            return None  # somebody else started one at the same moment
+        fail(error.reason if isinstance(error, BrokerUnavailable) else str(error), UNREACHABLE)
+
+
+def _is_there() -> bool:
+    """Whether there is a broker, ready or not: connecting waits until it is."""
+    return is_locked(find_places(os.environ))
 
 
 @contextlib.contextmanager

@@ -80,6 +80,25 @@ def test_r82_new_types_run_one_each_first_and_the_rest_after_the_measuring(
     assert sorted(said) == sorted(["begin A", "end A"] * 3 + ["begin B", "end B"])
 
 
+def test_two_at_once_without_a_broker_share_the_one_that_comes_up_first(
+    tmp_path: Path,
+) -> None:
+    marks = [tmp_path / "one", tmp_path / "two"]
+    with (
+        Running("grn-run", *HOST, sleeper(marks[0])) as one,
+        Running("grn-run", *HOST, sleeper(marks[1])) as two,
+    ):
+        until(lambda: are_there(*marks), 20, lambda: one.said() + two.said())
+        everybody = [*descendants(one.pid), *descendants(two.pid), *pids_of(*marks)]
+
+        one.interrupt()
+        two.interrupt()
+
+        assert {one.ended(), two.ended()} <= {130, 1}  # 1: its broker ended first
+        assert TRACEBACK not in one.err + two.err
+        until(lambda: not any_alive(everybody), 10, lambda: f"{any_alive(everybody)}")
+
+
 def test_r87_with_debug_the_broker_it_starts_logs_on_stderr() -> None:
     done = run("grn-run", *ONE, "-d", "echo out")
 

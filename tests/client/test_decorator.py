@@ -203,7 +203,7 @@ def test_partials_of_different_functions_are_different_types() -> None:
 
 
 def test_what_a_decorated_object_has_does_not_hide_what_a_job_has() -> None:
-    class Callable_:
+    class Thing:
         def __init__(self) -> None:
             self.submit = "its own"
             self.options = "its own"
@@ -211,7 +211,7 @@ def test_what_a_decorated_object_has_does_not_hide_what_a_job_has() -> None:
         def __call__(self) -> int:
             return 1
 
-    job = grn.job()(Callable_())
+    job = grn.job()(Thing())
 
     assert callable(job.submit)
     assert job.local() == 1

@@ -21,12 +21,14 @@ from grn_zmq.starting import running_pid
 from tests.conftest import forget_client
 from tests.e2e import grabbing
 from tests.nvml.driver import FakeDriver
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 ROOT = Path(__file__).parents[2]
 MIB = grabbing.MIB
 ENOUGH_RUNS = 20
 MAX_JOBS = 8
+# For results that surely come: how long a broken test may hang.
+LONG_S = 30 * PATIENCE
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,7 @@ def learn(job: Callable[..., Any], place: str, mib: int, runs: int = ENOUGH_RUNS
     """Make a type known by equal runs."""
     submit = job.submit  # type: ignore[attr-defined]
     for future in [submit(place, mib) for _ in range(runs)]:
-        future.result(60)
+        future.result(LONG_S)
 
 
 def rows_of(job_type: str) -> list[JobRow]:

@@ -14,7 +14,7 @@ import grn_zmq as grn
 from tests.e2e.scripts import run_script, write_script
 from tests.waiting import PATIENCE, until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("host_server")]
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("small_server")]
 
 
 @grn.job()
@@ -37,16 +37,6 @@ def wait_for(path: str) -> str:
 @grn.job(jobstr="shared-of-two")
 def quick() -> str:
     return "quick"
-
-
-@grn.job(reuse=True)
-def pid_again() -> int:
-    return os.getpid()
-
-
-@grn.job(reuse=False)
-def pid_anew() -> int:
-    return os.getpid()
 
 
 class Model:
@@ -116,11 +106,6 @@ def test_r06_two_functions_of_one_type_share_one_profile(tmp_path: Path) -> None
 
 def test_type_names_the_job_type() -> None:
     assert wait_for.job_type == quick.job_type == "shared-of-two"
-
-
-def test_reuse_gives_the_same_process_and_no_reuse_a_new_one_each_time() -> None:
-    assert len({pid_again() for _ in range(3)}) == 1
-    assert len({pid_anew() for _ in range(3)}) == 3
 
 
 def test_env_is_added_to_the_environment_of_the_job() -> None:

@@ -14,7 +14,7 @@ import pytest
 import grn_zmq as grn
 from tests.conftest import forget_client
 from tests.e2e import grabbing
-from tests.e2e.scene import MIB, ROOT, Scene, a_stranger, device, row_of, waiting
+from tests.e2e.scene import LONG_S, MIB, ROOT, Scene, a_stranger, device, row_of, waiting
 from tests.nvml.driver import FakeDriver
 from tests.waiting import PATIENCE, until
 
@@ -86,7 +86,7 @@ def test_twelve_jobs_of_three_types_share_gpus_and_respect_a_stranger(
         assert all(gpus.used_mib(index) <= 1000 for index in range(4))
 
         scene.open_gate()
-        assert all(job.result(20) for job in jobs)
+        assert all(job.result(LONG_S) for job in jobs)
         ended = facts("ps", "--all")
         assert [row["state"] for row in ended] == ["succeeded"] * 12
         assert sorted({row["peak_bytes"] // MIB for row in ended}) == [100, 200, 300]
@@ -116,7 +116,7 @@ def test_a_stranger_that_appears_and_leaves_makes_jobs_wait_and_start(
             job = known.submit(scene.place, 300)
             until(lambda: [row.job_id for row in waiting()] == [job.job_id])
             assert facts("ps")[0]["why"].startswith("waiting for memory: needs 3")
-        assert job.result(10) == "nvml:2"
+        assert job.result(LONG_S) == "nvml:2"
 
 
 def test_r59_where_memory_per_process_is_unknown_the_difference_on_the_gpu_is_learned(
@@ -133,7 +133,7 @@ def test_r59_where_memory_per_process_is_unknown_the_difference_on_the_gpu_is_le
         until(lambda: row_of(jobs[0].job_id).used_bytes == 400 * MIB)
         scene.open_gate()
 
-        assert [job.result(10) for job in jobs] == ["nvml:3"] * 2
+        assert [job.result(LONG_S) for job in jobs] == ["nvml:3"] * 2
         assert [row_of(job.job_id).peak_bytes for job in jobs] == [400 * MIB] * 2
     gpus.hide_process_memory(False)
 

@@ -16,7 +16,7 @@ import grn_zmq as grn
 from tests.e2e.scripts import all_leases_are_freed, run_script, write_script
 from tests.waiting import PATIENCE
 
-pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("host_server")]
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("small_server")]
 
 LOCK = threading.Lock()
 
@@ -121,7 +121,7 @@ def test_an_exception_that_cannot_travel_is_told_in_words() -> None:
     def fails() -> NoReturn:
         raise ValueError("holds a lock", threading.Lock())
 
-    with pytest.raises(grn.JobFailed, match="ValueError.*holds a lock") as caught:
+    with pytest.raises(grn.JobFailed, match=r"ValueError.*holds a lock") as caught:
         calls(fails)
 
     assert caught.value.error_type == "ValueError"

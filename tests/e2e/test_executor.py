@@ -2,10 +2,11 @@
 
 import asyncio
 import concurrent.futures
-import functools
 import os
 import threading
 import time
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import grn_zmq as grn
 from tests.e2e.scripts import all_leases_are_freed, broker_pid, stopped
 from tests.waiting import PATIENCE, until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("host_server")]
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("small_server")]
 
 
 def square(n: int) -> int:
@@ -57,6 +58,10 @@ class Adder:
         return n + self.by
 
 
+def all_run(futures: "Sequence[concurrent.futures.Future[Any]]") -> bool:
+    return all(future.running() for future in futures)
+
+
 @pytest.fixture
 def gate(tmp_path: Path) -> str:
     return str(tmp_path / "gate")
@@ -74,7 +79,7 @@ def test_submit_passes_arguments_of_any_kind() -> None:
     with grn.Executor() as pool:
         assert pool.submit(add, 1, b=2, c=3).result() == 6
         assert pool.submit(pow, 2, 5).result() == 32
-        assert pool.submit(functools.partial(add, 1), 2).result() == 3
+        assert pool.submit(partial(add, 1), 2).result() == 3
         assert pool.submit(Adder(5).method, 1).result() == 6
         assert pool.submit(Adder(6), 1).result() == 7
         assert pool.submit(lambda x: x + 1, 1).result() == 2
@@ -160,7 +165,7 @@ def test_max_workers_bounds_the_jobs_at_once(tmp_path: Path, max_workers: int) -
         futures = [pool.submit(wait_for, str(gate)) for gate in gates]
         for n, gate in enumerate(gates):
             first, rest = futures[n : n + max_workers], futures[n + max_workers :]
-            until(lambda first=first: all(future.running() for future in first))
+            until(partial(all_run, first))
             assert not any(future.running() or future.done() for future in rest)
             gate.touch()
             futures[n].result()
@@ -172,7 +177,8 @@ def test_without_max_workers_the_devices_decide(tmp_path: Path) -> None:
         gates = [str(tmp_path / str(n)) for n in range(3)]
         futures = [pool.submit(wait_for, gate) for gate in gates]
         until(lambda: all(future.running() for future in futures))
-        [Path(gate).touch() for gate in gates]
+        for gate in gates:
+            Path(gate).touch()
 
 
 def test_submit_never_blocks(gate: str) -> None:

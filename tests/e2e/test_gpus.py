@@ -11,6 +11,7 @@ import grn_zmq as grn
 from grn_zmq.cli.listing import all_devices
 from tests.e2e import grabbing
 from tests.e2e.scene import (
+    LONG_S,
     MIB,
     Machine,
     Scene,
@@ -55,7 +56,7 @@ def test_r48_without_a_restriction_all_gpus_are_managed(gpus: FakeDriver) -> Non
 
 def test_r42_p09_a_job_sees_its_gpu_alone_before_its_first_line(gpus: FakeDriver) -> None:
     job = look_around.submit()
-    seen = job.result(10)
+    seen = job.result(LONG_S)
 
     leased = gpus.uuid(int(row_of(job.job_id).device[-1]))
     assert seen["VISIBLE_AT_IMPORT"] == leased
@@ -131,7 +132,7 @@ def test_r52_memory_of_strangers_is_respected_until_they_are_gone(
         )
         gpus.hold(1, second, 0)  # still alive, but it has freed its memory
 
-        assert job.result(10) == "nvml:1"
+        assert job.result(LONG_S) == "nvml:1"
     await_strangers(0, 0)
 
 
@@ -151,7 +152,7 @@ def test_r52_a_stranger_on_one_gpu_leaves_the_other_to_jobs(
         ]
     scene.await_notes("holds", 5)
     scene.open_gate()
-    assert all(job.result(10) for job in jobs)
+    assert all(job.result(LONG_S) for job in jobs)
 
 
 def test_l10_a_small_job_beside_a_large_one_learns_its_own_memory_only(
@@ -170,7 +171,7 @@ def test_l10_a_small_job_beside_a_large_one_learns_its_own_memory_only(
     until(lambda: row_of(beside.job_id).used_bytes)
     scene.open_gate()
 
-    beside.result(10)
+    beside.result(LONG_S)
     assert len({one.device for one in scene.notes("holds")[2:]}) == 1
     assert row_of(beside.job_id).peak_bytes == 100 * MIB
     assert rows_of("l10-large")[0].peak_bytes == 700 * MIB
@@ -215,5 +216,5 @@ def test_r58_polls_that_fail_while_a_job_runs_cost_it_nothing(
     until(lambda: gpus.failures_left("processes") == 0)
     scene.open_gate()
 
-    assert job.result(10)
+    assert job.result(LONG_S)
     assert row_of(job.job_id).peak_bytes == 300 * MIB

@@ -16,7 +16,7 @@ import grn_zmq as grn
 from tests.e2e.scripts import all_leases_are_freed, leases
 from tests.waiting import PATIENCE, until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("host_server")]
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("small_server")]
 
 ITEMS: list[int] = []
 

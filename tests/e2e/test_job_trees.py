@@ -11,6 +11,7 @@ import grn_zmq as grn
 from grn_zmq.cli.listing import all_devices
 from tests.e2e import grabbing
 from tests.e2e.scene import (
+    LONG_S,
     MIB,
     Machine,
     Scene,
@@ -48,7 +49,7 @@ def test_r53_the_memory_of_children_and_grandchildren_is_learned(
     until(lambda: row_of(future.job_id).used_bytes >= sum(sizes) * MIB)
     scene.open_gate()
 
-    future.result(10)
+    future.result(LONG_S)
     learned = row_of(future.job_id).peak_bytes / MIB
     assert sum(sizes) <= learned < sum(sizes) * 1.25
     if machine.kind == "nvml":
@@ -66,7 +67,7 @@ def test_p38_a_job_with_a_multiprocessing_pool_is_counted_whole_and_leaves_nothi
     until(lambda: row_of(future.job_id).used_bytes >= 3 * machine.mib(200) * MIB)
     scene.open_gate()
 
-    assert len(set(future.result(20))) == 1
+    assert len(set(future.result(LONG_S))) == 1
     assert len(set(members)) == 3
     until(lambda: not any(map(alive, members)), 2)
     assert row_of(future.job_id).peak_bytes >= 3 * machine.mib(200) * MIB
@@ -96,7 +97,7 @@ def test_p13_killing_a_client_ends_its_jobs_but_not_what_it_spawned(
     assert sum(row.jobs for row in all_devices()) == 1
     assert row_of(spawned).state == "running"
     scene.open_gate()
-    assert grn.attach(spawned).result(10).startswith(machine.kind)
+    assert grn.attach(spawned).result(LONG_S).startswith(machine.kind)
 
 
 def test_p34_killing_a_worker_loses_its_running_job_and_no_queued_one(
@@ -116,7 +117,7 @@ def test_p34_killing_a_worker_loses_its_running_job_and_no_queued_one(
     os.kill(worker, signal.SIGKILL)
 
     failed = next(job for job in jobs if job.job_id == lost.job_id)
-    error = failed.exception(10)
+    error = failed.exception(LONG_S)
     assert isinstance(error, grn.JobLost)
     assert "was not run again" in str(error)
     until(lambda: not any(map(alive, below)), 2)
@@ -128,7 +129,7 @@ def test_p34_killing_a_worker_loses_its_running_job_and_no_queued_one(
     assert device(0).worker_pid != worker
     scene.open_gate("first")
     scene.open_gate("second")
-    assert all(job.result(20) for job in jobs if job is not failed)
+    assert all(job.result(LONG_S) for job in jobs if job is not failed)
     assert [row.state for row in rows_of("p34")].count("lost") == 1
     assert len(scene.notes("start")) == 2 + len(jobs)
 
@@ -179,11 +180,11 @@ def test_idle_job_processes_are_ended_when_their_room_is_needed(
     keeping = [keep.submit(scene.place, kept_mib, gate) for _ in range(6)]
     scene.await_notes("keeps", 7)
     scene.open_gate()
-    pids = {job.result(10) for job in keeping}
+    pids = {job.result(LONG_S) for job in keeping}
     until(lambda: all(row.idle_bytes >= 2 * kept_mib * MIB for row in all_devices()))
     assert all(map(alive, pids))
 
-    assert large.submit(scene.place, machine.mib(850)).result(10)
+    assert large.submit(scene.place, machine.mib(850)).result(LONG_S)
 
     assert all(map(alive, pids)) == (machine.kind == "nvml")
 

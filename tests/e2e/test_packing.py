@@ -8,6 +8,7 @@ import pytest
 import grn_zmq as grn
 from tests.e2e import grabbing
 from tests.e2e.scene import (
+    LONG_S,
     Machine,
     Scene,
     a_machine,
@@ -43,7 +44,7 @@ def test_r09_spread_puts_four_held_jobs_on_both_devices(machine: Machine, scene:
     assert per_device(scene.await_notes("holds", 4)) == [2, 2]
     check_leases()
     scene.open_gate()
-    assert sorted(job.result(10)[-1] for job in jobs) == ["0", "0", "1", "1"]
+    assert sorted(job.result(LONG_S)[-1] for job in jobs) == ["0", "0", "1", "1"]
 
 
 def test_r10_pack_fills_one_device_before_the_next(machine: Machine, scene: Scene) -> None:
@@ -84,7 +85,7 @@ def test_r51_twenty_requests_at_once_get_three_leases_on_each_device(
     assert len(running()) == 6
     check_leases()
     scene.open_gate()
-    assert all(job.result(20) for job in jobs)
+    assert all(job.result(LONG_S) for job in jobs)
     assert most_at_once(scene, "start", "end") == 3
 
 
@@ -128,7 +129,7 @@ def test_r105_of_two_first_requests_only_one_is_ever_measured(
         place.mkdir()
         new = grn.job(type=f"r105-{number}")(grabbing.hold)
         pair = [new.submit(str(place)) for _ in range(2)]
-        assert all(job.result(10) for job in pair)
+        assert all(job.result(LONG_S) for job in pair)
         words = Scene(place).words()
         assert words == ["start", "holds", "end"] * 2, f"round {number}"
 
@@ -138,7 +139,7 @@ def test_nested_calls_of_one_type_return_from_every_level(
 ) -> None:
     nest = grn.job(type="nest")(grabbing.nest)
 
-    devices = nest.submit(scene.place, machine.mib(100), 3).result(20)
+    devices = nest.submit(scene.place, machine.mib(100), 3).result(LONG_S)
 
     assert len(devices) == 4
     assert scene.words() == ["depth-3", "depth-2", "depth-1", "depth-0"]
@@ -159,7 +160,7 @@ def test_a_job_that_submits_gives_back_what_it_does_not_use(
     scene.await_notes("holds", 5)
     check_leases()
     scene.open_gate()
-    assert job.result(10) == rows_of("known")[-5].device
+    assert job.result(LONG_S) == rows_of("known")[-5].device
 
 
 def most_at_once(scene: Scene, begin: str, end: str) -> int:

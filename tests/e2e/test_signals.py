@@ -11,14 +11,14 @@ from tests.e2e.scripts import (
     broker_pid,
     end_of,
     is_gone,
-    running_script,
     run_script,
+    running_script,
     stopped,
     write_script,
 )
 from tests.waiting import PATIENCE, until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("host_server")]
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("small_server")]
 
 HEAD = """
 import os, signal, sys, time
@@ -50,8 +50,9 @@ def script(tmp_path: Path) -> Path:
 
 
 def begun(directory: Path) -> int:
-    until((directory / "pid").exists)
-    return int((directory / "pid").read_text())
+    note = directory / "pid"
+    until(lambda: note.exists() and note.read_text())
+    return int(note.read_text())
 
 
 def test_r35_sigterm_ends_the_client_and_frees_its_lease(script: Path) -> None:

@@ -1,16 +1,18 @@
 """A job behaves as if called in place: directory, environment, streams, code as it is now."""
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
 import grn_zmq as grn
-from tests.e2e.scripts import running_script, run_script, write_script
+from tests.e2e.scripts import run_script, running_script, write_script
 from tests.waiting import PATIENCE
 
-pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("host_server")]
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("small_server")]
 
 LOOK = """
 import os, sys, json
@@ -97,17 +99,11 @@ print("parent", double(6), flush=True)
 
 
 @grn.job()
-def change_streams() -> None:
-    import sys
-
+def say(text: str) -> None:
+    print(text, flush=True)
+    print(text, file=sys.stderr, flush=True)
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     os.close(2)
-
-
-@grn.job()
-def say(text: str) -> int:
-    print(text, flush=True)
-    return os.getpid()
 
 
 def test_directory_umask_environment_and_path_are_the_clients(tmp_path: Path) -> None:
@@ -156,17 +152,16 @@ def test_p12_output_of_many_lines_comes_whole_and_in_order(tmp_path: Path) -> No
     assert done.stdout.split() == [str(n) for n in range(20000)], done.stderr
 
 
-def test_p29_the_streams_of_worker_and_job_process_are_restored(
-    host_server: grn.Server, capfd: pytest.CaptureFixture[str]
+def test_p29_the_worker_keeps_its_own_streams(
+    small_server: grn.Server, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    change_streams()
-    first = say("a first line")
-    second = say("a second line")
+    say("a first line")
+    say("a second line")
 
-    assert first == second
-    assert capfd.readouterr().out == "a first line\na second line\n"
-    assert "a first line" not in host_server.log()
-    assert "a second line" not in host_server.log()
+    captured = capfd.readouterr()
+    assert captured.out == captured.err == "a first line\na second line\n"
+    assert "a first line" not in small_server.log()
+    assert "a second line" not in small_server.log()
 
 
 def test_edited_code_is_never_stale(tmp_path: Path) -> None:
@@ -230,9 +225,6 @@ def test_a_child_of_fork_leaves_the_jobs_of_its_parent_alone(tmp_path: Path) -> 
 
 
 def test_a_script_given_on_the_command_line_or_stdin_works(tmp_path: Path) -> None:
-    import subprocess
-    import sys
-
     program = "import grn_zmq as grn\n@grn.job()\ndef f(): return 42\nprint(f(), f.job_type)"
 
     given = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

@@ -166,15 +166,9 @@ def test_a_broker_killed_while_a_job_runs_loses_it_soon(home: Path, tmp_path: Pa
 
 
 def test_a_client_finds_the_next_broker(home: Path) -> None:
-    forget_client()
-    for _ in range(2):
-        with grn.start("host:1x500MiB"):
-            assert double(4) == 8
-            forget_client()
     with grn.start("host:1x500MiB"):
         assert double(4) == 8
     with grn.start("host:1x500MiB"):
-        # The last one was not left before it stopped.
         assert double(5) == 10
         forget_client()
 

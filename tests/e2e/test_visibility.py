@@ -2,8 +2,6 @@
 
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -110,16 +108,11 @@ def holds_here() -> list[int]:
     return [card.held_bytes(os.getpid()) // cuda.MIB for card in cards]
 
 
-@contextmanager
-def full(gpus: FakeDriver, index: int) -> Iterator[None]:
-    """A foreign process, ourselves, holds most of a GPU, and the broker knows."""
+def fill(gpus: FakeDriver, index: int, *, free: int) -> None:
+    """Let a foreign process, ourselves, hold most of one GPU, and the broker know."""
+    gpus.hold(free, os.getpid(), 0)
     gpus.hold(index, os.getpid(), 950)
-    until(lambda: foreign(index) > 900 * cuda.MIB)
-    try:
-        yield
-    finally:
-        gpus.hold(index, os.getpid(), 0)
-        until(lambda: foreign(index) == 0)
+    until(lambda: foreign(index) > 900 * cuda.MIB and foreign(free) == 0)
 
 
 def foreign(index: int) -> int:
@@ -159,30 +152,25 @@ def test_r42_a_job_sees_its_device_from_the_first_line(
     assert there in (gpus.uuid(0), gpus.uuid(1))
 
 
-def test_r44_a_job_uses_the_device_it_is_charged_for_in_any_order(gpus: FakeDriver) -> None:
+def test_r44_p30_jobs_of_one_client_use_the_devices_they_are_charged_for(
+    gpus: FakeDriver,
+) -> None:
     gpus.set_cuda_order([1, 0])
-    for busy, other in ((0, 1), (1, 0)):
-        with full(gpus, busy):
+    try:
+        for busy, other in ((0, 1), (1, 0)):
+            fill(gpus, busy, free=other)
             future = holds_here.submit()
             held = future.result(10 * PATIENCE)
             seen = look()
 
-        assert held[other] == 50
-        assert held[busy] == 0
-        assert future.outcome is not None
-        assert future.outcome.device == f"nvml:{other}"
-        assert seen["CUDA_VISIBLE_DEVICES"] == seen["NV_GPU"] == gpus.uuid(other)
-        assert seen["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
-
-
-def test_p30_successive_jobs_of_one_client_can_use_different_devices(gpus: FakeDriver) -> None:
-    look()
-    seen = []
-    for busy in (0, 1, 0):
-        with full(gpus, busy):
-            seen.append(look()["CUDA_VISIBLE_DEVICES"])
-
-    assert seen == [gpus.uuid(1), gpus.uuid(0), gpus.uuid(1)]
+            assert (held[other], held[busy]) == (50, 0)
+            assert future.outcome is not None
+            assert future.outcome.device == f"nvml:{other}"
+            assert seen["CUDA_VISIBLE_DEVICES"] == seen["NV_GPU"] == gpus.uuid(other)
+            assert seen["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+    finally:
+        gpus.hold(1, os.getpid(), 0)
+        until(lambda: foreign(0) == foreign(1) == 0)
 
 
 def test_r43_r45_inline_jobs_stay_on_the_first_device_and_leave_no_trace(
