@@ -2,7 +2,6 @@
 
 import math
 import os
-import signal
 import time
 from dataclasses import replace
 from typing import Final
@@ -12,6 +11,7 @@ from loguru import logger
 
 from grn_zmq import wire
 from grn_zmq.discovery import Address, BrokerLock
+from grn_zmq.lifeline import ending_signals
 from grn_zmq.paths import Places
 
 from .core import BrokerCore
@@ -74,7 +74,7 @@ class BrokerServer:
 
     def run(self) -> None:
         """Serve until SIGTERM or SIGINT."""
-        self._watching.stop_on(signal.SIGTERM, signal.SIGINT)
+        self._watching.stop_on(*ending_signals())
         self._lock.publish(
             Address(
                 pid=os.getpid(),

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # How long a first Ctrl-C waits for the job to clean up; a second one does not wait.
 INTERRUPT_S = 6.0
+# A broker that has not answered by then stands still: its client must not.
+BROKER_ANSWERS_S = 2.0
 
 
 def call(job: "JobFunction[..., Any]", args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -145,16 +147,18 @@ def wait_interruptibly(future: Future[Any]) -> Any:
         return future.result()
     except KeyboardInterrupt:
         if not future.done():
-            this_client().ask_to_cancel(future.job_id, interrupt=True)
-            _wait_quietly(future)
+            _interrupt(future)
         raise
     except BaseException:
         future.ask_to_cancel()  # raised by a signal handler here, not by the job
         raise
 
 
-def _wait_quietly(future: Future[Any]) -> None:
+def _interrupt(future: Future[Any]) -> None:
+    """Interrupt the job and let it clean up, unless the broker does not even answer."""
     try:
-        future.exception(timeout=INTERRUPT_S)
+        asked = this_client().ask_to_cancel(future.job_id, interrupt=True)
+        if all(one.cancel_taken.wait(BROKER_ANSWERS_S) for one in asked):
+            future.exception(timeout=INTERRUPT_S)
     except BaseException:
         return  # what counts is the interrupt that is raised next

@@ -8,6 +8,7 @@ import threading
 import time
 import uuid
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from . import wire
@@ -32,6 +33,7 @@ class Pending:
 
     spec: JobSpec | None
     future: Future[Any]
+    session: str
     blobs: tuple[Blob, ...] = ()
     accepted: threading.Event = field(default_factory=threading.Event)
     cancel_taken: threading.Event = field(default_factory=threading.Event)
@@ -70,8 +72,9 @@ class Client:
                 self._sent_blobs.clear()
                 # A new session: whatever the old broker knew of us is gone with it.
                 self.session = uuid.uuid4().hex
+                on_lost = partial(self._on_lost, self.session)
                 self._connection = Connection(
-                    find_places(os.environ), self.session, self._on_message, self._on_lost
+                    find_places(os.environ), self.session, self._on_message, on_lost
                 )
             return self._connection
 
@@ -85,10 +88,11 @@ class Client:
     ) -> Pending:
         """Hand a job over; its future tells the rest."""
         connection = self.connect()
-        pending = Pending(spec, future or Future(spec.job_id, self), blobs)
-        if inline:
-            pending.begun = queue.SimpleQueue()
+        future = future or Future(spec.job_id, self)
         with self._lock:
+            pending = Pending(spec, future, self.session, blobs)
+            if inline:
+                pending.begun = queue.SimpleQueue()
             self._pending[spec.job_id] = pending
             for blob in blobs:
                 if blob.digest not in self._sent_blobs:
@@ -111,7 +115,7 @@ class Client:
         with self._lock:
             if job_id in self._pending:
                 return self._pending[job_id].future
-            pending = Pending(None, Future(job_id, self))
+            pending = Pending(None, Future(job_id, self), self.session)
             self._pending[job_id] = pending
             connection.send(wire.Attach((job_id,)))
         return pending.future
@@ -168,7 +172,7 @@ class Client:
             connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
-            self._on_lost(BrokerUnavailable("this process has left its broker"))
+            self._on_lost(self.session, BrokerUnavailable("this process has left its broker"))
 
     def _on_message(self, message: wire.Message) -> None:
         """Called in the connection's thread, in the order the broker sent."""
@@ -246,9 +250,12 @@ class Client:
             )
             self._let_go(pending)
 
-    def _on_lost(self, error: BaseException) -> None:
+    def _on_lost(self, session: str, error: BaseException) -> None:
+        """A connection is gone, and with it the jobs of its session; a new one may be here."""
         with self._lock:
-            lost, self._pending = list(self._pending.values()), {}
+            lost = [one for one in self._pending.values() if one.session == session]
+            for pending in lost:
+                del self._pending[pending.future.job_id]
         for pending in lost:
             job_id = pending.future.job_id
             pending.future.fail(

@@ -1,10 +1,16 @@
-"""Ends a process with the one that started it, also if that was killed."""
+"""When a process of ours has to end: on these signals, or with the one that started it."""
 
 import os
 import signal
 import sys
 
 from .keeper import PR_SET_PDEATHSIG, prctl
+
+
+def ending_signals() -> list[signal.Signals]:
+    """The signals that ask a process to end; not SIGHUP where `nohup` has it ignored."""
+    hangup = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
+    return [signal.SIGTERM, signal.SIGINT, *hangup]
 
 
 def end_with_parent(parent_pid: int) -> None:

@@ -12,6 +12,8 @@ from typing import Final
 
 from loguru import logger
 
+from grn_zmq.lifeline import ending_signals
+
 from .server import NO_BROKER_STATUS
 
 # A worker that died is started again after 0.1 s, doubling to 2 s while it keeps dying.
@@ -48,7 +50,7 @@ class Fosterer:
         wakeup, signalled = os.pipe()
         os.set_blocking(signalled, False)
         signal.set_wakeup_fd(signalled, warn_on_full_buffer=False)
-        for signum in (signal.SIGTERM, signal.SIGINT):
+        for signum in ending_signals():
             signal.signal(signum, self._stop)
         while not self._stopping:
             self._start_due()

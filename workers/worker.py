@@ -1,7 +1,6 @@
 """`python -m grn_zmq.workers.worker`: the worker of one device."""
 
 import os
-import signal
 import sys
 import time
 from typing import Final
@@ -12,7 +11,7 @@ from loguru import logger
 from grn_zmq import log
 from grn_zmq.discovery import find_address, is_locked
 from grn_zmq.errors import BrokerUnavailable, GrnError
-from grn_zmq.lifeline import end_with_parent
+from grn_zmq.lifeline import end_with_parent, ending_signals
 from grn_zmq.paths import Places, find_places
 
 from .devices.choose import open_device
@@ -37,7 +36,7 @@ def main(device: str, max_jobs: int | None, parent: int, debug: bool) -> None:
     try:
         address = wait_for_broker(find_places(os.environ))
         server = WorkerServer(open_device(device), max_jobs, address)
-        server.stop_on(signal.SIGTERM, signal.SIGINT)
+        server.stop_on(*ending_signals())
         server.run()
     except (BrokerGone, BrokerUnavailable) as error:
         logger.error(str(error))

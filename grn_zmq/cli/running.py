@@ -24,11 +24,13 @@ from ..records import JobSpec
 from ..starting import Server, start
 from ..submission import context_blob, new_id, parent_id
 from .common import INTERRUPTED, UNREACHABLE, fail, printable, say
+from .listing import all_jobs
 
 # After INT a job has its grace, then TERM and as much again, then KILL.
 INTERRUPT_S: Final = 12.0
 # How soon a command that was in the background finds that the terminal is its own again.
 FOREGROUND_S: Final = 0.2
+LOOK_AGAIN_S: Final = 0.2
 CHUNK_BYTES: Final = 1 << 16
 
 
@@ -43,11 +45,17 @@ def run_commands(
     for signum in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(signum) is not signal.SIG_IGN:  # as under `nohup`
             signal.signal(signum, _leave)
-    with broker(devices, max_jobs, debug), standard_input(len(lines) == 1) as stdin:
+    with (
+        broker(devices, max_jobs, debug) as ours,
+        standard_input(len(lines) == 1) as stdin,
+    ):
         futures: list[Future[Any]] = []
         try:
             futures += (submit_command(words, job_type, stdin) for words in lines)
-            return wait_for_all(futures, lines)
+            status = wait_for_all(futures, lines)
+            if ours:
+                wait_for_others()
+            return status
         except KeyboardInterrupt:
             end(futures, interrupt=True)
             return INTERRUPTED
@@ -61,12 +69,12 @@ def _leave(signum: int, _: object) -> None:
 
 
 @contextlib.contextmanager
-def broker(devices: str | None, max_jobs: int | None, debug: bool) -> Iterator[None]:
-    """Use the broker that runs, or start one for as long as this lasts."""
+def broker(devices: str | None, max_jobs: int | None, debug: bool) -> Iterator[bool]:
+    """Use the broker that runs, or start one for as long as this lasts; True if started."""
     server = None if _is_there() else _start(devices, max_jobs, debug)
     with server or contextlib.nullcontext():
         try:
-            yield
+            yield server is not None
         finally:
             if server is not None:
                 this_client().close()
@@ -155,6 +163,16 @@ def wait_for_all(futures: Sequence[Future[Any]], lines: Sequence[Sequence[str]])
             say(f"grn: status {this}: {printable(shlex.join(words))}", err=True)
         status = status or this
     return status
+
+
+def wait_for_others() -> None:
+    """Let jobs end that others submitted to our broker, or that were spawned."""
+    left = len(all_jobs(ended=False))
+    if left:
+        say(f"grn: waiting for {left} more jobs here; Ctrl-C ends them", err=True)
+    while left:
+        time.sleep(LOOK_AGAIN_S)
+        left = len(all_jobs(ended=False))
 
 
 def exit_status(future: Future[Any]) -> int:

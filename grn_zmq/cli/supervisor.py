@@ -13,6 +13,7 @@ from typing import Any, Final
 from ..client import this_client
 from ..discovery import find_address, lock_holder
 from ..errors import BrokerRunning, BrokerUnavailable, GrnError
+from ..lifeline import ending_signals
 from ..paths import find_places
 from ..wire import AskDevices, DevicesAre
 
@@ -50,10 +51,7 @@ class Supervisor:
         os.set_blocking(signalled, False)
         signal.set_wakeup_fd(signalled, warn_on_full_buffer=False)
         self.stopping = False
-        ending = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
-        if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-            ending.remove(signal.SIGHUP)  # `nohup` asked for that
-        for signum in ending:
+        for signum in ending_signals():
             signal.signal(signum, self._stop)
 
     def _stop(self, *_: object) -> None:

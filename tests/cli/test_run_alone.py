@@ -234,3 +234,30 @@ def test_its_own_death_is_the_end_of_all_it_started(tmp_path: Path) -> None:
         running.ended()
 
         until(lambda: not any_alive(everybody), 10, lambda: f"{any_alive(everybody)}")
+
+
+SPAWNER = """
+import sys, time
+from pathlib import Path
+import grn_zmq as grn
+
+@grn.job()
+def late(path):
+    time.sleep(1)
+    Path(path).write_text("done")
+
+late.spawn(sys.argv[1])
+"""
+
+
+def test_a_job_that_its_command_spawned_ends_before_the_broker_is_stopped(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "spawner.py").write_text(SPAWNER)
+    mark = tmp_path / "mark"
+
+    done = run("grn-run", *HOST, f"{sys.executable} {tmp_path}/spawner.py {mark}")
+
+    assert done.returncode == 0, done.stderr
+    assert mark.read_text() == "done"
+    assert b"waiting for 1 more job" in done.stderr

@@ -257,6 +257,6 @@ def test_threads_of_a_client_do_not_pile_up() -> None:
     add(1)
     before = threading.active_count()
 
-    list(add.map(range(20)))
+    list(add.map(range(8)))
 
     assert threading.active_count() == before

@@ -217,7 +217,7 @@ def test_l05_ctrl_c_ends_a_call_while_the_broker_is_stopped(script: Path) -> Non
         begun(script.parent)
         with stopped(broker_pid()):
             process.send_signal(signal.SIGINT)
-            status, _ = end_of(process, 10)
+            status, _ = end_of(process, 4)
 
     assert status == -signal.SIGINT
     all_leases_are_freed()

@@ -168,11 +168,11 @@ def test_edited_code_is_never_stale(tmp_path: Path) -> None:
     helper = tmp_path / "helper.py"
     script = write_script(tmp_path / "asks.py", CALLS_HELPER)
     answers = []
-    for value in ("1", "'two'", "[3, 3, 3]"):
+    for value in ("1", "'two'"):
         helper.write_text(HELPER.format(value=value))
         answers.append(run_script(script, PYTHONDONTWRITEBYTECODE="1").stdout)
 
-    assert answers == ["1 1\n", "two two\n", "[3, 3, 3] [3, 3, 3]\n"]
+    assert answers == ["1 1\n", "two two\n"]
 
 
 def test_a_function_that_changes_in_one_process_runs_as_it_is_now() -> None:
