@@ -7,6 +7,7 @@ from grn_zmq.records import Blob
 
 # Without a live job that needs it, a blob is kept only to spare its client sending it again.
 MOST_UNUSED: Final = 256
+MOST_UNUSED_BYTES: Final = 64 << 20
 
 
 @dataclass(slots=True)
@@ -41,9 +42,13 @@ class Blobs:
 
     def _bound(self) -> None:
         """Let go of what was not used for longest; its client sends it again if asked."""
-        unused = [digest for digest, kept in self._kept.items() if not kept.jobs]
-        for digest in unused[: max(0, len(unused) - MOST_UNUSED)]:
-            del self._kept[digest]
+        unused = [kept.blob for kept in self._kept.values() if not kept.jobs]
+        count, size = len(unused), sum(len(blob.data) for blob in unused)
+        for blob in unused:
+            if count <= MOST_UNUSED and size <= MOST_UNUSED_BYTES:
+                return
+            del self._kept[blob.digest]
+            count, size = count - 1, size - len(blob.data)
 
     def forget(self, session: str) -> None:
         """This client is gone; what only it needed goes too."""

@@ -114,9 +114,13 @@ class Clients:
         numbers: dict[str, list[Numbered]] = {}
         for job in jobs:
             numbers.setdefault(job.session, []).append(Numbered(job.job_id, job.number))
+        most = wire.MAX_JOBS_PER_MESSAGE
         return [
-            Send(self._book.sessions[owner].peer, wire.Accepted(tuple(numbered)))
+            Send(
+                self._book.sessions[owner].peer, wire.Accepted(tuple(numbered[at : at + most]))
+            )
             for owner, numbered in numbers.items()
+            for at in range(0, len(numbered), most)
         ]
 
     def _on_cancel(self, session: Session, message: wire.Cancel, now: float) -> list[Effect]:

@@ -8,6 +8,7 @@ def check(book: Book) -> None:
     """Assert every rule of the system; a new rule is a new function here first."""
     _queue_holds_exactly_the_queued(book)
     _leases_belong_to_running_attempts(book)
+    _no_grant_exceeds_its_device(book)
     _measuring_is_alone(book)
     _every_job_ends_exactly_once(book)
     _parents_count_their_children(book)
@@ -34,6 +35,12 @@ def _leases_belong_to_running_attempts(book: Book) -> None:
         leased = holders.get(job.job_id)
         assert (job.state in LEASED) == (leased is not None), f"{job.job_id} and its lease"
         assert leased is None or job.worker == leased, f"{job.job_id} is charged elsewhere"
+
+
+def _no_grant_exceeds_its_device(book: Book) -> None:
+    """Growth and strangers may overfill a device later; a promise never does."""
+    for worker in book.workers.values():
+        assert worker.ledger.free_after_grant >= 0, f"{worker.label} was promised beyond"
 
 
 def _measuring_is_alone(book: Book) -> None:

@@ -43,6 +43,7 @@ class Ledger:
     idle_bytes: int = 0
     utilisation: float = 0.0
     leases: dict[str, Lease] = field(default_factory=dict)
+    free_after_grant: int = 0
 
     def free_bytes(self, without: Set[str] = NOBODY) -> int:
         """What may still be promised; `without` are jobs that do not count."""
@@ -67,6 +68,7 @@ class Ledger:
         assert lease.job_id not in self.leases, f"job {lease.job_id} has a lease here already"
         free = max(0, self.free_bytes(lease.uncounted))
         assert lease.lease_bytes <= free, f"{lease.lease_bytes} promised, {free} free"
+        self.free_after_grant = free - lease.lease_bytes
         self.leases[lease.job_id] = lease
 
     def release(self, job_id: str) -> None:

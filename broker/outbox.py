@@ -24,7 +24,12 @@ class Outbox:
         return not self._waiting
 
     def send(self, routing_id: bytes, message: wire.Message) -> None:
-        frames = wire.encode(message)
+        try:
+            frames = wire.encode(message)
+        except wire.BadMessage as error:
+            # A bug of ours, but no reason to end everybody's jobs.
+            logger.bind(facts={"why": str(error)}).error("could not send an answer")
+            return
         if routing_id in self._waiting or not self._try(routing_id, frames):
             waiting = self._waiting.setdefault(routing_id, deque())
             if isinstance(message, wire.Output) and len(waiting) >= MAX_OUTPUT_WAITING:

@@ -15,7 +15,6 @@ class Why(StrEnum):
     NO_IDLE_DEVICE = "no idle device"
     NO_PLACE = "no place"
     NO_ROOM = "no room"
-    FUNCTION = "function"
 
 
 @dataclass(frozen=True, slots=True)

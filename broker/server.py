@@ -138,7 +138,7 @@ class BrokerServer:
                     self._watching.watch(name, pid)
 
     def _close(self) -> None:
-        self._lock.close()
+        self._lock.withdraw()
         for socket in self._sockets.values():
             socket.close()
         self._context.term()
@@ -146,6 +146,7 @@ class BrokerServer:
             path.unlink(missing_ok=True)
         self._watching.close()
         logger.info("broker stopped")
+        self._lock.close()  # last: whoever takes it next makes sockets of the same names
 
 
 def _by_its_real_pid(message: wire.Message, frame: zmq.Frame) -> wire.Message:

@@ -130,8 +130,11 @@ class Connection:
         hello = wire.Hello(wire.PROTOCOL, self._session, os.getpid())
         self._outgoing.appendleft(hello)
         unsent: deque[wire.Frames] = deque()
-        while not self._abandoned and (not self._closing or self._outgoing or unsent):
+        while True:
             self._send_queued(socket, unsent)
+            # Asked after sending: the wakeup may have told of the last message and the end.
+            if self._abandoned or (self._closing and not self._outgoing and not unsent):
+                return
             ready = dict(poller.poll(10 if unsent or self._outgoing else None))
             if self._wakeup in ready:
                 os.eventfd_read(self._wakeup)

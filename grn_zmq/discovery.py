@@ -56,9 +56,12 @@ class BrokerLock:
             json.dump(asdict(address), file)
         os.replace(draft, self._places.address)
 
-    def close(self) -> None:
-        """Take the address back, then let go."""
+    def withdraw(self) -> None:
+        """Take the address back: nobody new shall connect."""
         self._places.address.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Let go."""
         self._file.close()
 
 

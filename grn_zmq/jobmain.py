@@ -62,7 +62,8 @@ class JobSide:
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self.pid = os.getpid()
-        self.functions: dict[str, tuple[Callable[..., Any], Callable[..., Any] | None]] = {}
+        # The last one only: a closure over data is a new function with every call.
+        self.function: tuple[Callable[..., Any], Callable[..., Any] | None] | None = None
         self.base_environment: dict[str, str] = {}
         self.run_names: set[str] = set()
         self.setup_error: BaseException | None = None
@@ -148,12 +149,14 @@ class JobSide:
         """Return what to call, and the rest of the content: its arguments."""
         from . import payload
 
-        name, size = str(packet.header["function"]), packet.header["function_size"]
+        size = packet.header["function_size"]
         assert isinstance(size, int)
         content = memoryview(packet.body)
         if size:
-            self.functions[name] = payload.load_function(content[:size])
-        function, stand_in = self.functions[name]
+            self.function = None  # before the next is loaded: they may be large
+            self.function = payload.load_function(content[:size])
+        assert self.function is not None
+        function, stand_in = self.function
         if packet.header["stand_in"] and stand_in is not None:
             function = stand_in
         return function, content[size:]

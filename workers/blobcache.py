@@ -5,6 +5,7 @@ from collections.abc import Set
 from typing import Final
 
 KEEP: Final = 256
+KEEP_BYTES: Final = 128 << 20
 
 
 class BlobCache:
@@ -17,10 +18,11 @@ class BlobCache:
         """Keep a blob; the least recently used others go, unless a run waits with them."""
         self._blobs[digest] = data
         self._blobs.move_to_end(digest)
-        surplus = len(self._blobs) - KEEP
-        if surplus > 0:
-            for old in [one for one in self._blobs if one not in needed][:surplus]:
-                del self._blobs[old]
+        size = sum(map(len, self._blobs.values()))
+        for old in [one for one in self._blobs if one not in needed and one != digest]:
+            if len(self._blobs) <= KEEP and size <= KEEP_BYTES:
+                return
+            size -= len(self._blobs.pop(old))
 
     def get(self, digest: str) -> bytes:
         self._blobs.move_to_end(digest)

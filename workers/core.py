@@ -1,12 +1,12 @@
 """The worker's decisions: messages and process events in, effects out, time is an argument."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from signal import SIGINT, SIGTERM
 from typing import Final
 
 from grn_zmq import wire
-from grn_zmq.records import AttemptId, Begun, Result, Run, Use
+from grn_zmq.records import AttemptId, Begun, Result, Use
 
 from .blobcache import BlobCache
 from .effects import (
@@ -21,13 +21,14 @@ from .effects import (
     UnwatchCaller,
     WatchCaller,
 )
-from .runs import ActiveRun, Phase, Process
+from .runs import ActiveRun, Phase, Process, Processes
 
 # Between TERM and KILL, and between INT and TERM.
 GRACE_S: Final = 5.0
 # A job process whose function has returned needs no grace: atexit handlers, then the end.
 LEAVE_S: Final = 1.0
 IDLE_S: Final = 60.0
+MOST_IDLE: Final = 16
 # A new greeting repeats results at once; this is for what neither side has noticed. Far longer
 # than the largest result takes to travel, or repeats would stand in its way.
 REPEAT_S: Final = 30.0
@@ -79,10 +80,9 @@ class WorkerCore:
         self.environment = dict(environment)
         self.epoch = 0
         self.runs: dict[str, ActiveRun] = {}
-        self.processes: dict[int, Process] = {}
+        self.processes = Processes()
         self.unrecorded: dict[tuple[str, int], Result] = {}
         self.blobs = BlobCache()
-        self._keys = 0
         self._total_bytes = total_bytes
         self._told: wire.Report | None = None
         self._told_at = float("-inf")
@@ -112,7 +112,7 @@ class WorkerCore:
                     self.unrecorded.pop((one.job_id, one.attempt), None)
                 return []
             case wire.EndIdle():
-                return self._end_idle(now, message.session)
+                return _close(self.processes.idle(message.session), now)
         return [Note("ignored a message that is not for workers", {"kind": message.kind})]
 
     def _on_welcome(self, message: wire.Welcome, now: float) -> list[Effect]:
@@ -131,7 +131,7 @@ class WorkerCore:
                 continue
             lacking = {d for d in (run.function, run.context) if d and d not in self.blobs}
             phase = Phase.LACKS_BLOBS if lacking else Phase.RUNNING
-            self.runs[run.job_id] = active = ActiveRun(run, phase, given_at=now)
+            self.runs[run.job_id] = active = ActiveRun(run, phase)
             missing |= lacking
             if not lacking:
                 effects += self._begin(active, now)
@@ -159,25 +159,21 @@ class WorkerCore:
         if active.inline:
             return [WatchCaller(run.job_id, run.pid), started]
         effects: list[Effect] = []
-        process = next((one for one in self.processes.values() if one.serves(run)), None)
+        process = self.processes.serving(run)
         if process is None or not run.reuse:
-            process = self._new_process(run)
+            # What serves another context of this client and type will not be needed again.
+            effects += _close(self.processes.idle(run.session, run.job_type), now)
+            process = self.processes.new(run)
             context = self.blobs.get(run.context) if run.context else b""
             effects.append(Launch(process.key, context))
         process.idle_since = None
         process.job_id = run.job_id
         active.process = process.key
         function = None
-        if run.function and run.function not in process.functions:
+        if run.function and run.function != process.function:
             function = self.blobs.get(run.function)
-            process.functions.add(run.function)
+            process.function = run.function
         return [*effects, started, Feed(process.key, run, function)]
-
-    def _new_process(self, run: Run) -> Process:
-        self._keys += 1
-        process = Process(self._keys, run.session, run.job_type, run.context, run.job_id)
-        self.processes[process.key] = process
-        return process
 
     def launch_failed(self, key: int, reason: str, now: float) -> list[Effect]:
         """The job process could not even be started."""
@@ -200,7 +196,8 @@ class WorkerCore:
         if returned.reusable and active.run.reuse and not active.asked_to_end:
             process.job_id = ""
             process.idle_since = now
-            return self._finish(active, result, now)
+            surplus = self.processes.idle()[:-MOST_IDLE]
+            return [*self._finish(active, result, now), *_close(surplus, now)]
         active.result = result
         active.phase = Phase.ENDING
         active.next_signal = None
@@ -263,18 +260,9 @@ class WorkerCore:
         outcome = "failed" if message.failed else "succeeded"
         return self._finish(active, _result(active, now, outcome), now)
 
-    def _end_idle(self, now: float, session: str = "") -> list[Effect]:
-        effects: list[Effect] = []
-        for process in self.processes.values():
-            mine = not session or process.session == session
-            if process.idle_since is not None and process.kill_at is None and mine:
-                process.kill_at = now + LEAVE_S
-                effects.append(Close(process.key))
-        return effects
-
     def end_everything(self, now: float) -> list[Effect]:
         """The worker itself is leaving: TERM now, KILL when the grace is over."""
-        effects = self._end_idle(now)
+        effects = _close(self.processes.idle(), now)
         for active in self.runs.values():
             if active.process is not None and not active.asked_to_end:
                 active.asked_to_end = True
@@ -330,8 +318,7 @@ class WorkerCore:
                 process.kill_at = now + GRACE_S
                 effects.append(Kill(process.key))
             elif process.idle_for(now) >= IDLE_S:
-                process.kill_at = now + LEAVE_S
-                effects.append(Close(process.key))
+                effects += _close([process], now)
         if self.unrecorded and now >= self._repeat_at:
             self._repeat_at = now + REPEAT_S
             results = list(self.unrecorded.values())
@@ -369,6 +356,15 @@ def _result(
 def _sayable(text: str) -> str:
     """Make what the user's code said fit a message; the payload has it in full."""
     return text[:MOST_SAID].encode(errors="backslashreplace").decode()[:MOST_SAID]
+
+
+def _close(processes: Iterable[Process], now: float) -> list[Effect]:
+    """Let idle processes end quietly, and not for long."""
+    effects: list[Effect] = []
+    for process in processes:
+        process.kill_at = now + LEAVE_S
+        effects.append(Close(process.key))
+    return effects
 
 
 def _result_of_exit(active: ActiveRun, gone: Gone, now: float) -> Result:

@@ -38,7 +38,7 @@ class Run:
     attempt: int
     kind: Literal["call", "command"]
     function: str = ""
-    """Digest of `function_blob`; the blob is sent once per process and digest."""
+    """Digest of `function_blob`; the blob is not sent again for the same function in a row."""
     function_blob: bytes = field(default=b"", repr=False)
     content: bytes = field(default=b"", repr=False)
     """Pickled arguments of a call, or the packed words of a command."""
@@ -128,7 +128,7 @@ class JobProcess:
         self._sweep = sweep
         self._forget = forget
         self._pipes: dict[int, Stream] = {}
-        self._sent: set[str] = set()
+        self._sent = ""
         self._ready = False
         for sock in (ctl, job):
             sock.setblocking(False)
@@ -148,7 +148,7 @@ class JobProcess:
 
         If the process is ending, nothing happens, and Exited tells.
         """
-        blob = b"" if run.function in self._sent else run.function_blob
+        blob = b"" if run.function == self._sent else run.function_blob
         header: dict[str, object] = {
             "job_id": run.job_id,
             "attempt": run.attempt,
@@ -164,7 +164,7 @@ class JobProcess:
         try:
             if self._job is not None:
                 channel.send(self._job, header, blob + run.content, far_ends)
-                self._sent.add(run.function)
+                self._sent = run.function
         except (BrokenPipeError, ConnectionResetError):
             pass
         finally:

@@ -1,6 +1,6 @@
 """What a worker keeps: attempts it was given, and the job processes they run in."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 from grn_zmq.records import Result, Run
@@ -22,7 +22,6 @@ class ActiveRun:
 
     run: Run
     phase: Phase
-    given_at: float
     began_at: float | None = None
     process: int | None = None
     peak_bytes: int = 0
@@ -54,7 +53,7 @@ class Process:
     job_id: str
     idle_since: float | None = None
     kill_at: float | None = None
-    functions: set[str] = field(default_factory=set)
+    function: str = ""
 
     def idle_for(self, now: float) -> float:
         """Seconds without a job; 0 while it has one or is being ended."""
@@ -67,3 +66,29 @@ class Process:
         mine = (self.session, self.job_type, self.context)
         theirs = (run.session, run.job_type, run.context)
         return self.idle_since is not None and self.kill_at is None and mine == theirs
+
+
+class Processes(dict[int, Process]):
+    """The job processes of one worker, by key."""
+
+    def new(self, run: Run) -> Process:
+        """Count in a process that is about to be launched for this attempt."""
+        key = max(self, default=0) + 1
+        self[key] = Process(key, run.session, run.job_type, run.context, run.job_id)
+        return self[key]
+
+    def serving(self, run: Run) -> Process | None:
+        """An idle process that this attempt may use."""
+        return next((one for one in self.values() if one.serves(run)), None)
+
+    def idle(self, session: str = "", job_type: str = "") -> list[Process]:
+        """Those without a job, the longest idle first; of one client or type, if named."""
+        found = [
+            one
+            for one in self.values()
+            if one.idle_since is not None
+            and one.kill_at is None
+            and session in ("", one.session)
+            and job_type in ("", one.job_type)
+        ]
+        return sorted(found, key=lambda one: one.idle_since or 0.0)

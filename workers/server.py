@@ -5,7 +5,6 @@ import os
 import signal
 import time
 import uuid
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -73,7 +72,7 @@ class WorkerServer:
         self._welcomed = False
         self._greet_at = 0.0
         self._sample_at = 0.0
-        self._last: Level | None = None
+        self._readable = True
         self._stopping = False
 
     def stop_on(self, *signals: signal.Signals) -> None:
@@ -103,8 +102,8 @@ class WorkerServer:
 
     def _leave(self) -> None:
         deadline = time.monotonic() + LEAVE_S
-        self._carry_out(self.core.end_everything(time.monotonic()))
         try:
+            self._carry_out(self.core.end_everything(time.monotonic()))
             while len(self._pool) and time.monotonic() < deadline:
                 self._turn(leaving=True)
         finally:
@@ -116,9 +115,7 @@ class WorkerServer:
 
     def _turn(self, leaving: bool = False) -> None:
         """Wait for something to happen, and see to it."""
-        now = time.monotonic()
-        ready = self._wait(now)
-        if self._broker.fileno() in ready and not leaving:
+        if self._wait(leaving):
             raise BrokerGone("the broker is gone")
         for message in self._link.received():
             self._on_message(message)
@@ -130,22 +127,24 @@ class WorkerServer:
             self._sample()
             busy = self.core.runs or self.core.processes
             self._sample_at = time.monotonic() + (SAMPLE_S if busy else IDLE_SAMPLE_S)
-        if not self._welcomed and now >= self._greet_at and not leaving:
-            self._greet()
+        if not self._welcomed and now >= self._greet_at:
             self._greet_at = now + GREET_AGAIN_S
+            if not leaving:
+                self._greet()
         self._carry_out(self.core.tick(now))
         self._link.flush()
 
-    def _wait(self, now: float) -> dict[object, int]:
+    def _wait(self, leaving: bool) -> bool:
+        """Wait until there is something to do; True if the broker is found dead."""
         poller = zmq.Poller()
         poller.register(self._link.socket, zmq.POLLIN)
-        if self._broker.fileno() >= 0:
+        if self._broker.fileno() >= 0 and not leaving:
             poller.register(self._broker.fileno(), zmq.POLLIN)
         if not self._link.full:
             poller.register(self._pool.fileno(), zmq.POLLIN)
         next_at = self._sample_at if self._welcomed else self._greet_at
-        wait_s = max(0.0, next_at - now) if self._link.idle else RETRY_S
-        return dict(poller.poll(math.ceil(wait_s * 1000)))
+        wait_s = max(0.0, next_at - time.monotonic()) if self._link.idle else RETRY_S
+        return self._broker.fileno() in dict(poller.poll(math.ceil(wait_s * 1000)))
 
     def _greet(self) -> None:
         self._link.send(
@@ -233,31 +232,36 @@ class WorkerServer:
             peak_bytes = max(0, exited.max_rss_bytes - self._pool.baseline_bytes(key))
         process = self.core.processes.get(key)
         self._pool.destroy(key)
+        self._sample()  # tell the broker what became free before it decides
         now = time.monotonic()
         if process and process.job_id and exited.error_text:
-            self._carry_out(self.core.launch_failed(key, exited.error_text[-2000:], now))
+            self._carry_out(self.core.launch_failed(key, exited.error_text, now))
         else:
             gone = Gone(exited.status, exited.signal, peak_bytes)
             self._carry_out(self.core.gone(key, gone, now))
-        self._sample()  # tell the broker what became free before it decides
 
     def _sample(self) -> None:
-        """Look at the device; a look that fails is logged, and the next one comes."""
+        """Look at the device; after a look that fails the next one comes.
+
+        While it cannot be read nothing is reported, so that the broker, hearing nothing,
+        gives it no more jobs.
+        """
         trees = self._trees()
         try:
             sample = self._device.sample(trees)
             if self._device.info.kind == "nvml":  # host memory has baselines of its own
                 sample = self._callers.divide(sample, trees)
         except DeviceUnreadable as error:
-            logger.bind(facts={"why": str(error)}).warning("could not read the device")
-            if self._last is not None:
-                # Still alive: say so with what was seen last.
-                last = replace(self._last, by_job={}, seen=frozenset())
-                self._carry_out(self.core.sampled(last, time.monotonic()))
+            if self._readable:
+                logger.bind(facts={"why": str(error)}).warning("could not read the device")
+            self._readable = False
             return
+        if not self._readable:
+            logger.info("the device can be read again")
+        self._readable = True
         by_job = {key: used for key, used in sample.by_tree.items() if key in self.core.runs}
         idle = sum(sample.by_tree.values()) - sum(by_job.values())
-        self._last = Level(
+        level = Level(
             sample.used_bytes,
             sample.foreign_bytes,
             idle,
@@ -265,12 +269,13 @@ class WorkerServer:
             by_job,
             sample.seen,
         )
-        self._carry_out(self.core.sampled(self._last, time.monotonic()))
+        self._carry_out(self.core.sampled(level, time.monotonic()))
 
     def _trees(self) -> dict[str, Tree]:
         trees: dict[str, Tree] = {}
         for key, process in self.core.processes.items():
-            if tree := self._pool.tree(key):
+            # One that is to be launched, or has just ended, has no tree.
+            if key in self._pool and (tree := self._pool.tree(key)):
                 trees[process.job_id or f"idle:{key}"] = tree
         for job_id in self.core.runs:
             if tree := self._pool.caller_tree(job_id):
@@ -278,20 +283,20 @@ class WorkerServer:
         return trees
 
     def _carry_out(self, effects: list[Effect]) -> None:
+        """Do what the core decided; what was meant for a process that is not there is void."""
         for effect in effects:
             match effect:
                 case Reply(message):
                     self._link.send(message)
                 case Launch(key, context):
                     self._launch(key, context)
-                case Feed(key, run, function):
-                    if key in self._pool:  # else its launch has just failed
-                        self._pool.feed(key, _job_run(run, function))
-                case Signal(key, signum):
+                case Feed(key, run, function) if key in self._pool:
+                    self._pool.feed(key, _job_run(run, function))
+                case Signal(key, signum) if key in self._pool:
                     self._pool.signal(key, signum)
-                case Kill(key):
+                case Kill(key) if key in self._pool:
                     self._pool.kill(key)
-                case Close(key):
+                case Close(key) if key in self._pool:
                     self._pool.close_process(key)
                 case WatchCaller(job_id, pid):
                     if self._pool.watch_caller(job_id, pid):

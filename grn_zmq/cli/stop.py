@@ -3,14 +3,17 @@
 import os
 import select
 import signal
+import time
 from typing import Final
 
 import click
 
+from ..client import this_client
 from ..discovery import find_address
 from ..errors import BrokerUnavailable
 from ..paths import find_places
 from .common import fail, one_line_errors
+from .listing import all_devices
 
 STOP_S: Final = 30.0
 
@@ -29,13 +32,32 @@ def stop() -> None:
     address = find_address(places)
     if address is None:
         raise BrokerUnavailable(f"no broker is running in {places.directory}")
+    watched = [_watch(address.supervisor_pid)]
+    if address.supervisor_pid == address.pid:
+        # Nobody waits for the workers of a broker that was started by itself: we do.
+        watched += [_watch(row.worker_pid) for row in all_devices()]
+        this_client().close()
     try:
-        pidfd = os.pidfd_open(address.supervisor_pid)
-        signal.pidfd_send_signal(pidfd, signal.SIGTERM)
+        signal.pidfd_send_signal(watched[0], signal.SIGTERM)
     except ProcessLookupError:
         raise BrokerUnavailable("the broker is ending already") from None
-    ended, _, _ = select.select([pidfd], [], [], STOP_S)
-    os.close(pidfd)
-    if not ended:
+    if not _have_ended(watched):
         fail(f"the broker (pid {address.pid}) is still running after {STOP_S:.0f} s", 1)
     click.echo(f"Stopped the broker (pid {address.pid}) and its workers")
+
+
+def _watch(pid: int) -> int:
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        raise BrokerUnavailable("the broker is ending already") from None
+
+
+def _have_ended(pidfds: list[int]) -> bool:
+    deadline = time.monotonic() + STOP_S
+    for pidfd in pidfds:
+        ended, _, _ = select.select([pidfd], [], [], max(0.0, deadline - time.monotonic()))
+        os.close(pidfd)
+        if not ended:
+            return False
+    return True
