@@ -3,9 +3,9 @@
 from typing import Final
 
 from grn_zmq import wire
+from grn_zmq.batches import batches, share_of_message
 from grn_zmq.records import JobRow, Numbered
 
-from .batches import batches, share_of_message
 from .book import Book, facts_of, not_for_you, outcome_without_result, wrong_version
 from .effects import Effect, Note, Peer, Send, Watch
 from .jobs import LEASED, Job, State, Step

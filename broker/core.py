@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from grn_zmq import wire
+from grn_zmq.batches import batches, share_of_message
 from grn_zmq.records import Run
 
-from .batches import batches, share_of_message
 from .book import Book, facts_of, outcome_without_result
 from .clients import Clients
 from .effects import Effect, Note, Peer, Send

@@ -112,7 +112,13 @@ def map_in_order(
 ) -> Iterator[Any]:
     """Start all jobs now; give their values in order, and cancel the rest if that fails."""
     deadline = None if timeout is None else time.monotonic() + timeout
-    futures = [submit(job, item, {}) for item in items]
+    futures: list[Future[Any]] = []
+    try:
+        for item in items:
+            futures.append(submit(job, item, {}))
+    except BaseException:
+        cancel_all(futures)
+        raise
     return _values(futures, deadline)
 
 
@@ -138,7 +144,7 @@ def cancel_all(futures: Sequence[Future[Any]]) -> None:
     """Cancel those that have not ended, in one message."""
     left = [future.job_id for future in futures if not future.done()]
     if left:
-        this_client().cancel(*left)
+        this_client().ask_to_cancel(*left)
 
 
 def wait_interruptibly(future: Future[Any]) -> Any:

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -21,6 +22,8 @@ from .records import Begun, Blob, JobSpec, Outcome
 from .terminal import OutputWriter
 
 ANSWER_S: Final = 60.0
+# Closures over data are new blobs with every call; forgetting only costs sending again.
+MOST_BLOBS_KNOWN: Final = 10_000
 # What one message may name; see the limit of lists in `codec.py`.
 IDS_PER_MESSAGE: Final = 1000
 
@@ -59,6 +62,8 @@ class Client:
         self._asking = threading.Lock()
         self._answers: queue.SimpleQueue[wire.Message | BaseException] = queue.SimpleQueue()
         self._output = OutputWriter()
+        # What executors still hold back is not pending here: they are asked at the end.
+        self.drains: set[Callable[[], None]] = set()
         atexit.register(self._at_exit)
 
     def connect(self) -> Connection:
@@ -87,13 +92,15 @@ class Client:
         inline: bool = False,
     ) -> Pending:
         """Hand a job over; its future tells the rest."""
-        connection = self.connect()
         future = future or Future(spec.job_id, self)
-        with self._lock:
+        with self._lock:  # from before the look at the connection: it may die any moment
+            connection = self.connect()
             pending = Pending(spec, future, self.session, blobs)
             if inline:
                 pending.begun = queue.SimpleQueue()
             self._pending[spec.job_id] = pending
+            if len(self._sent_blobs) > MOST_BLOBS_KNOWN:
+                self._sent_blobs.clear()
             for blob in blobs:
                 if blob.digest not in self._sent_blobs:
                     self._sent_blobs.add(blob.digest)
@@ -111,8 +118,8 @@ class Client:
 
     def attach(self, job_id: str) -> Future[Any]:
         """Wait for a job that somebody submitted."""
-        connection = self.connect()
         with self._lock:
+            connection = self.connect()
             if job_id in self._pending:
                 return self._pending[job_id].future
             pending = Pending(None, Future(job_id, self), self.session)
@@ -123,6 +130,10 @@ class Client:
     def cancel(self, *job_ids: str, interrupt: bool = False) -> bool:
         """Ask for the end of these jobs; True if all of them will have been cancelled."""
         found = self.ask_to_cancel(*job_ids, interrupt=interrupt)
+        connection = self._connection
+        if connection is not None and connection.is_this_thread:
+            # In a callback of a future: the answer can only come once we have returned.
+            return len(found) == len(job_ids)
         deadline = time.monotonic() + ANSWER_S
         taken = [one.cancel_taken.wait(deadline - time.monotonic()) for one in found]
         return len(found) == len(job_ids) and all(taken) and all(map(_will_be_cancelled, found))
@@ -154,6 +165,8 @@ class Client:
     def ask(self, question: wire.Message, answer: type[M]) -> M:
         """Ask the broker for facts."""
         with self._asking:
+            while not self._answers.empty():
+                self._answers.get()  # to a question that was given up
             self.connect().send(question)
             try:
                 reply = self._answers.get(timeout=ANSWER_S)
@@ -167,7 +180,7 @@ class Client:
         return reply
 
     def close(self) -> None:
-        """Leave: what is attached and unfinished will be cancelled by the broker."""
+        """Leave. Unfinished jobs are given up here; they end when this process does."""
         with self._lock:
             connection, self._connection = self._connection, None
         if connection is not None:
@@ -277,18 +290,21 @@ class Client:
 
     def _at_exit(self) -> None:
         """Wait for attached jobs at a normal end, as executors do; cancel after a failure."""
-        with self._lock:
-            left = [one for one in self._pending.values() if one.attached]
         failing = getattr(sys, "last_value", None) is not None
         try:
-            if left and not failing:
-                for pending in left:
-                    pending.future.exception()
+            for drain in () if failing else list(self.drains):
+                drain()
+            for pending in () if failing else self._attached():
+                pending.future.exception()
         except BaseException:
             failing = True
-        if left and failing:
-            self.ask_to_cancel(*(one.future.job_id for one in left))
+        if failing:
+            self.ask_to_cancel(*(one.future.job_id for one in self._attached()))
         self.close()
+
+    def _attached(self) -> list[Pending]:
+        with self._lock:
+            return [one for one in self._pending.values() if one.attached]
 
 
 def _will_be_cancelled(pending: Pending) -> bool:

@@ -13,6 +13,7 @@ from typing import Final
 import zmq
 
 from . import wire
+from .batches import share_of_message
 from .discovery import Address, find_address, is_locked
 from .errors import BrokerUnavailable, VersionMismatch
 from .paths import Places
@@ -22,6 +23,9 @@ from .records import JobSpec
 WAIT_S: Final = 60.0
 LOOK_AGAIN_S: Final = 0.02
 MAX_BATCH_BYTES: Final = 8 << 20
+# Long enough for what is queued to leave, short enough for the end of a program.
+CLOSE_S: Final = 2.0
+LINGER_MS: Final = 500
 
 OnMessage = Callable[[wire.Message], None]
 OnLost = Callable[[BaseException], None]
@@ -49,7 +53,7 @@ class Connection:
         self._greeted = threading.Event()
         self._error: BaseException | None = None
         self._closing = self._abandoned = False
-        self._waking = threading.Lock()
+        self._waking = threading.RLock()  # a signal handler may send while we do
         self.alive = True
         self._thread = threading.Thread(target=self._run, name="grn-client", daemon=True)
         self._thread.start()
@@ -64,12 +68,17 @@ class Connection:
         self._outgoing.append(message)
         self._wake()
 
+    @property
+    def is_this_thread(self) -> bool:
+        """Whether the caller runs in our thread, as callbacks of futures do."""
+        return threading.current_thread() is self._thread
+
     def close(self) -> None:
         """Send what is queued, then let go."""
         self._closing = True
         self._wake()
-        if threading.current_thread() is not self._thread:
-            self._thread.join(timeout=2.0)
+        if not self.is_this_thread:
+            self._thread.join(timeout=CLOSE_S)
 
     def abandon(self) -> None:
         """Let go without sending anything or waiting for anybody."""
@@ -105,7 +114,7 @@ class Connection:
         except BaseException as error:
             self._error = error
         finally:
-            socket.close(linger=500 if self._closing and not self._abandoned else 0)
+            socket.close(linger=LINGER_MS if self._closing and not self._abandoned else 0)
             context.term()
             with self._waking:
                 self.alive = False
@@ -145,25 +154,37 @@ class Connection:
 
     def _send_queued(self, socket: "zmq.Socket[bytes]", unsent: "deque[wire.Frames]") -> None:
         while unsent or self._outgoing:
-            if not unsent:
-                unsent.append(wire.encode(self._next_message()))
+            if not unsent and not self._encode_next(unsent):
+                continue
             try:
                 socket.send_multipart(unsent[0], flags=zmq.DONTWAIT)
             except zmq.Again:
                 return
             unsent.popleft()
 
+    def _encode_next(self, unsent: "deque[wire.Frames]") -> bool:
+        """Make the frames of the next message; one that cannot be said is refused here."""
+        message = self._next_message()
+        try:
+            unsent.append(wire.encode(message))
+        except ValueError as error:  # BadMessage, or text that is no Unicode
+            jobs = message.jobs if isinstance(message, wire.Submit) else ()
+            ids = tuple(job.job_id for job in jobs)
+            self._on_message(wire.Refused("bad-request", f"cannot be sent: {error}", ids))
+            return False
+        return True
+
     def _next_message(self) -> wire.Message:
         first = self._outgoing.popleft()
         if not isinstance(first, JobSpec):
             return first
-        jobs, size = [first], len(first.payload)
+        jobs, filled = [first], _share(first)
         while self._outgoing and len(jobs) < wire.MAX_JOBS_PER_MESSAGE:
             following = self._outgoing[0]
             if not isinstance(following, JobSpec):
                 break
-            size += len(following.payload)
-            if size > MAX_BATCH_BYTES:
+            filled += _share(following)
+            if filled > 1.0:
                 break
             jobs.append(following)
             self._outgoing.popleft()
@@ -182,6 +203,13 @@ class Connection:
                 raise VersionMismatch(wire.PROTOCOL, message.text)
             else:
                 self._on_message(message)
+
+
+def _share(spec: JobSpec) -> float:
+    """The part of one message that a job takes, at most; large arguments travel alone."""
+    values = (text for text in spec.by.values() if isinstance(text, str))
+    texts = (spec.job_type, spec.name, spec.stdin, *spec.by, *values)
+    return share_of_message(*texts) + len(spec.payload) / MAX_BATCH_BYTES
 
 
 def _wait_for_address(places: Places, deadline: float) -> Address:

@@ -62,8 +62,8 @@ class Context:
             cwd=os.getcwd(),
             sys_path=tuple(entry for entry in sys.path if isinstance(entry, str)),
             argv=tuple(sys.argv),
-            umask=_umask(),
-            limits=_limits(),
+            umask=umask(),
+            limits=limits(),
             environment={**os.environ, **(extra_environment or {})},
         )
 
@@ -137,7 +137,7 @@ def _interpreter_flags() -> tuple[str, ...]:
     return tuple(flags)
 
 
-def _umask() -> int:
+def umask() -> int:
     """Read the umask without changing it: setting it would race with other threads."""
     try:
         for line in Path("/proc/self/status").read_text().splitlines():
@@ -150,7 +150,7 @@ def _umask() -> int:
     return umask
 
 
-def _limits() -> tuple[Limit, ...]:
+def limits() -> tuple[Limit, ...]:
     names = sorted(name for name in dir(resource) if name.startswith("RLIMIT_"))
     unique: dict[int, Limit] = {}
     for name in names:

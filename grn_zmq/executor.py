@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 from .calling import cancel_all, check_shipped
 from .client import this_client
 from .decorator import JobFunction
-from .errors import GrnError
 from .futures import Future
 from .options import JobOptions
 from .records import Blob, JobSpec
@@ -62,6 +61,7 @@ class Executor(concurrent.futures.Executor):
             self._check_open()
             future.withdraw = partial(self._withdraw, task)
             self._held.append(task)
+            client.drains.add(self._drain)
             self._start_held()
         return future
 
@@ -86,7 +86,7 @@ class Executor(concurrent.futures.Executor):
         task.future.add_done_callback(self._finished)
         try:
             this_client().submit(task.spec, task.blobs, task.future)
-        except GrnError as error:
+        except Exception as error:  # whatever it is, its task must not stay unfinished
             task.future.fail(error)
 
     def _finished(self, future: concurrent.futures.Future[Any]) -> None:
@@ -94,6 +94,11 @@ class Executor(concurrent.futures.Executor):
             self._unfinished.discard(future)
             self._start_held()
             self._changed.notify_all()
+
+    def _drain(self) -> None:
+        """Wait until all that was submitted has ended."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._unfinished and not self._held)
 
     def _withdraw(self, task: _Task) -> bool:
         """Take back a task that was not handed over yet."""
@@ -115,5 +120,5 @@ class Executor(concurrent.futures.Executor):
                 task.future.cancel()
             cancel_all([future for future in begun if not future.running()])
         if wait:
-            with self._changed:
-                self._changed.wait_for(lambda: not self._unfinished and not self._held)
+            self._drain()
+            this_client().drains.discard(self._drain)

@@ -1,11 +1,12 @@
 """`inline=True`: the job takes a lease and runs in the caller's own process."""
 
 import asyncio
+import concurrent.futures
 import inspect
 import threading
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .client import Pending, this_client
 from .errors import BrokerUnavailable
@@ -15,6 +16,8 @@ from .submission import bind_by, inline_job, new_id, parent_id
 
 if TYPE_CHECKING:
     from .decorator import JobFunction
+
+T = TypeVar("T")
 
 
 def run_inline(
@@ -80,7 +83,7 @@ async def leased_async(
 ) -> AsyncIterator[None]:
     """Do what `leased` does without ever blocking the event loop."""
     lease = _Lease(job, args, kwargs)
-    if not await asyncio.to_thread(lease.can_be_had):
+    if not await in_own_thread(lease.can_be_had):
         yield
         return
     begun = await lease.awaited(lease.wait)
@@ -92,7 +95,7 @@ async def leased_async(
         begun = await lease.awaited(lease.wait_again)
     with lease.body(begun):
         yield
-    await asyncio.to_thread(lease.wait_for_end)
+    await in_own_thread(lease.wait_for_end)
 
 
 class _Lease:
@@ -141,7 +144,11 @@ class _Lease:
         """Wait for the next attempt of the same job to begin."""
         assert self._pending is not None
         assert self._pending.begun is not None
-        begun = self._pending.begun.get()
+        try:
+            begun = self._pending.begun.get()
+        except BaseException:
+            self.give_up()
+            raise
         if begun is None:
             self._pending.future.result()
             raise AssertionError("an inline job ended before it began")
@@ -150,7 +157,7 @@ class _Lease:
     async def awaited(self, wait: Callable[[], Begun]) -> Begun:
         """Wait in another thread; cancelled, end that wait and give back what comes of it."""
         try:
-            return await asyncio.to_thread(wait)
+            return await in_own_thread(wait)
         except asyncio.CancelledError:
             self.give_up()
             raise
@@ -202,6 +209,20 @@ class _Lease:
             reuse=False,
             payload=b"",
         )
+
+
+async def in_own_thread(wait: Callable[[], T]) -> T:
+    """Wait without a thread of the loop's pool: bodies that hold leases may need those."""
+    waited: concurrent.futures.Future[T] = concurrent.futures.Future()
+
+    def run() -> None:
+        try:
+            waited.set_result(wait())
+        except BaseException as error:
+            waited.set_exception(error)
+
+    threading.Thread(target=run, name="grn-inline", daemon=True).start()
+    return await asyncio.shield(asyncio.wrap_future(waited))
 
 
 def _reset_peak() -> None:

@@ -8,6 +8,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+# What a job type may have at most; the same as `records.MAX_NAME`, which is not imported here
+# because the wire comes only with the first call.
+MAX_NAME = 4096
+
 _NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?\Z")
 
 
@@ -50,4 +54,11 @@ def _main_path(function: Callable[..., Any]) -> str:
 def type_of_command(text: str) -> str:
     """The command text with words that are numbers written `#`: the same job, other values."""
     words = re.split(r"(\s+|=)", text.strip())
-    return "".join("#" if _NUMBER.match(word) else word for word in words)
+    typed = "".join("#" if _NUMBER.match(word) else word for word in words)
+    typed = typed.encode("utf-8", "backslashreplace").decode()
+    if len(typed) <= MAX_NAME:
+        return typed
+    import hashlib
+
+    tail = hashlib.sha256(typed.encode()).hexdigest()
+    return f"{typed[: MAX_NAME - len(tail) - 1]}…{tail}"

@@ -30,6 +30,15 @@ def require_id(text: str, what: str = "job id") -> None:
     require(len(text) == 32 and _HEX.issuperset(text), f"{text[:40]!r} is not a {what}")
 
 
+def require_scalar(value: Scalar) -> None:
+    """A value of `by` that can travel, and can be compared with others."""
+    if isinstance(value, str):
+        require(len(value) <= MAX_NAME, f"a text has at most {MAX_NAME} characters")
+        require(value.isprintable(), f"{value[:40]!r} is not printable")
+    else:
+        require(-(2**63) <= value < 2**63, f"{value!r:.40} is not a number of 64 bits")
+
+
 @dataclass(frozen=True, slots=True)
 class Blob:
     """What many jobs share, named by its digest: a function, or a context."""
@@ -64,6 +73,8 @@ class JobSpec:
         require(self.policy in POLICIES, f"unknown policy {self.policy[:40]!r}")
         require(0 < len(self.job_type) <= MAX_NAME, "a job type has 1 to 4096 characters")
         require(len(self.name) <= MAX_NAME, "a name has at most 4096 characters")
+        for value in self.by.values():
+            require_scalar(value)
         if self.parent:
             require_id(self.parent, "parent's job id")
 

@@ -10,11 +10,11 @@ from contextvars import ContextVar
 from typing import Any, Final
 
 from .codec import MAX_BODY_BYTES
-from .context import Context
+from .context import Context, limits, umask
 from .errors import TooLarge
 from .options import JobOptions
 from .payload import digest, dump_arguments, dump_function
-from .records import Blob, JobSpec, Scalar
+from .records import Blob, JobSpec, Scalar, require_scalar
 
 # The inline job this code runs in, if any; a shipped one names itself in the environment.
 inline_job: ContextVar[str] = ContextVar("inline_job", default="")
@@ -46,12 +46,13 @@ def describe_call(
 
     Raises:
         NotPicklable: A value cannot travel; the text names it.
-        TooLarge: The arguments are larger than a message may be.
+        TooLarge: Function or arguments are larger than a message may be.
     """
     shipped = dump_function(function, stand_in)
     content = dump_arguments(args, kwargs, function)
-    if len(content) > MAX_PAYLOAD_BYTES:
-        raise TooLarge("the arguments", len(content), MAX_PAYLOAD_BYTES)
+    for what, size in (("the function", len(shipped)), ("the arguments", len(content))):
+        if size > MAX_PAYLOAD_BYTES:
+            raise TooLarge(what, size, MAX_PAYLOAD_BYTES)
     code = Blob(digest(shipped), shipped)
     context = context_blob(options.env)
     spec = JobSpec(
@@ -83,20 +84,33 @@ def bind_by(
     """Give the values of the arguments that change the memory need."""
     if not names:
         return {}
-    bound = inspect.signature(function).bind(*args, **kwargs)
+    signature = inspect.signature(function)
+    bound = signature.bind(*args, **kwargs)
     bound.apply_defaults()
-    given = {**bound.arguments, **bound.arguments.get("kwargs", {})}
+    given = dict(bound.arguments)
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            given |= given.pop(parameter.name)
+    for name in names:
+        if name not in given:
+            raise TypeError(
+                f"by={name!r}: this call does not give it; it has {', '.join(given)}"
+            )
     return {name: _scalar(name, given[name]) for name in names}
 
 
 def _scalar(name: str, value: Any) -> Scalar:
     if hasattr(value, "item") and not isinstance(value, int | float | str):
         value = value.item()  # a number of numpy or torch
-    if isinstance(value, int | float | str):
-        return value
-    raise TypeError(
-        f"by={name!r}: its value must be a number or a text, not {type(value).__name__}"
-    )
+    if not isinstance(value, int | float | str):
+        raise TypeError(
+            f"by={name!r}: its value must be a number or a text, not {type(value).__name__}"
+        )
+    try:
+        require_scalar(value)
+    except ValueError as error:
+        raise ValueError(f"by={name!r}: {error}") from None
+    return value
 
 
 # A fork may happen while another thread holds the lock: the child gets a new one.
@@ -115,7 +129,15 @@ os.register_at_fork(after_in_child=_after_fork)
 def context_blob(extra: Mapping[str, str]) -> Blob:
     """Give this process's context; made anew only when something in it has changed."""
     global _last
-    key = (os.getcwd(), tuple(sys.path), tuple(sys.argv), dict(os.environ), dict(extra))
+    key = (
+        os.getcwd(),
+        tuple(sys.path),
+        tuple(sys.argv),
+        umask(),
+        limits(),
+        dict(os.environ),
+        dict(extra),
+    )
     with _last_lock:
         if _last is not None and _last[0] == key:
             return _last[1]

@@ -149,7 +149,7 @@ def submit_command(words: Sequence[str], job_type: str | None, stdin: str) -> Fu
         detached=False,
         has_stand_in=False,
         reuse=False,
-        payload=msgpack.packb(list(words)),
+        payload=msgpack.packb(list(words), unicode_errors="surrogatepass"),
     )
     return this_client().submit(spec, (context,)).future
 

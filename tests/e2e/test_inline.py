@@ -212,7 +212,7 @@ def test_a_stand_in_of_an_async_inline_job_is_awaited() -> None:
     assert ran == ["light 1", "real 1", "real 2"]
 
 
-def test_r98_an_inline_value_comes_back_though_the_directory_changed(tmp_path: Path) -> None:
+def test_an_inline_job_changes_the_directory_of_its_caller(tmp_path: Path) -> None:
     @grn.job(inline=True)
     def moves() -> str:
         os.chdir(tmp_path)
