@@ -125,7 +125,7 @@ class Placer:
     def _decide(self, job: Job, company: Company) -> Place | Hold | Refuse:
         spec = job.spec
         views = [
-            self._view(worker, job.key, company)
+            self._view(worker, job, company)
             for worker in self._workers.values()
             if not worker.suspect and spec.pin in ("", worker.ledger.facts.uuid)
         ]
@@ -178,7 +178,7 @@ class Placer:
             if lease is not None
         )
 
-    def _view(self, worker: Worker, key: Key, company: Company) -> DeviceView:
+    def _view(self, worker: Worker, job: Job, company: Company) -> DeviceView:
         ledger = worker.ledger
         facts = ledger.facts
         measuring = ledger.measuring
@@ -194,9 +194,12 @@ class Placer:
             need_bytes=None,
             lease_bytes=None,
         )
-        if not self._profiles.knows(key):
+        if not self._profiles.knows(job.key):
             return view
-        need, lease = self._sizes(key, facts, view.free_bytes, alone=view.idle)
+        need, lease = self._sizes(job.key, facts, view.free_bytes, alone=view.idle)
+        if job.spec.kind == "inline" and job.spec.pin and view.idle and view.free_bytes >= 0:
+            # Its process has been here before: what seems foreign may be what it kept.
+            lease = min(lease, view.free_bytes)
         return replace(view, need_bytes=need, lease_bytes=lease)
 
     def _sizes(

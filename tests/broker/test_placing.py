@@ -114,6 +114,17 @@ def test_r52_foreign_memory_keeps_a_job_waiting_until_it_is_freed() -> None:
     assert machine.placed(1) == [True]
 
 
+def test_r45_what_its_own_process_kept_does_not_keep_an_inline_job_waiting() -> None:
+    machine = Machine(1000)
+    machine.know(600)
+    uuid = machine.ledger(0).facts.uuid
+    machine.use(0, foreign=600)
+
+    machine.submit(a_spec(1, kind="inline", pin=uuid))
+
+    assert machine.lease(1).lease_bytes == 400 * MIB
+
+
 def test_r60_a_larger_run_raises_the_next_grant() -> None:
     machine = Machine(1000)
     machine.know(10)
