@@ -29,12 +29,17 @@ def type_of_function(function: Callable[..., Any]) -> str:
 
 
 def _position(function: Callable[..., Any]) -> str:
-    """Tell lambdas apart by where they stand: line, and column where Python knows it."""
+    """Tell lambdas apart by where they stand, or by what they say where Python forgot that."""
     code = getattr(function, "__code__", None)
     if code is None:
         return ""
     columns = [column for _, _, column, _ in code.co_positions() if column]
-    return f":{code.co_firstlineno}:{min(columns, default=0)}"
+    if columns:
+        return f":{code.co_firstlineno}:{min(columns)}"
+    import zlib
+
+    said = zlib.crc32(repr((code.co_consts, code.co_names)).encode())
+    return f":{code.co_firstlineno}:{said:08x}"  # Python 3.12, a lambda that is a constant
 
 
 def _main_path(function: Callable[..., Any]) -> str:
