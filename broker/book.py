@@ -4,7 +4,8 @@ from dataclasses import replace
 from typing import Final
 
 from grn_zmq import wire
-from grn_zmq.records import DeviceFacts, JobSpec, Outcome, Result
+from grn_zmq.batches import parts
+from grn_zmq.records import AttemptId, DeviceFacts, JobSpec, Outcome, Result
 
 from .blobs import Blobs
 from .effects import Effect, Note, Peer, Send
@@ -114,6 +115,13 @@ class Book:
     def tell(self, job: Job, message: wire.Message) -> list[Effect]:
         """Send this to everyone who waits for the job."""
         return [Send(self.sessions[name].peer, message) for name in sorted(job.watchers)]
+
+    def end_attempts(self, worker: Worker, how: str, attempts: list[AttemptId]) -> list[Effect]:
+        """Have a worker end these attempts, in as few messages as will do."""
+        return [
+            Send(worker.peer, wire.End(self.epoch, how, part))
+            for part in parts(attempts, wire.MAX_JOBS_PER_MESSAGE)
+        ]
 
     def hand_over(self, job: Job) -> None:
         """The caller of an attached job has its result, and nobody else was promised it."""

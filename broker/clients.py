@@ -3,8 +3,8 @@
 from typing import Final
 
 from grn_zmq import wire
-from grn_zmq.batches import batches, share_of_message
-from grn_zmq.records import JobRow, Numbered
+from grn_zmq.batches import batches, parts, share_of_message
+from grn_zmq.records import AttemptId, JobRow, Numbered, Released
 
 from .book import Book, facts_of, not_for_you, outcome_without_result, wrong_version
 from .effects import Effect, Note, Peer, Send, Watch
@@ -67,16 +67,23 @@ class Clients:
     def lose(self, session: Session, now: float) -> list[Effect]:
         """The client process is gone: its attached jobs go with it."""
         effects: list[Effect] = [Note("client gone", {"pid": session.pid}, "debug")]
-        for job in list(self._book.jobs.values()):
+        for job in self._book.jobs.values():
             job.watchers.discard(session.name)
-            if job.session == session.name and (not job.spec.detached or job.missing):
-                effects += self._cancel(job, "terminate", now)
+        effects += self._cancel(self._bound_to(session), "terminate", now)
         self._book.blobs.forget(session.name)
         del self._book.sessions[session.name]
         self._by_peer.pop(session.peer, None)
         for worker in self._book.workers.values():
             effects.append(Send(worker.peer, wire.EndIdle(session.name)))
         return effects
+
+    def _bound_to(self, session: Session) -> list[Job]:
+        """The jobs that end with their client: a detached one if it never was complete."""
+        return [
+            job
+            for job in self._book.jobs.values()
+            if job.session == session.name and (not job.spec.detached or job.missing)
+        ]
 
     def _on_submit(self, session: Session, message: wire.Submit, now: float) -> list[Effect]:
         accepted: list[Numbered] = []
@@ -114,48 +121,61 @@ class Clients:
         numbers: dict[str, list[Numbered]] = {}
         for job in jobs:
             numbers.setdefault(job.session, []).append(Numbered(job.job_id, job.number))
-        most = wire.MAX_JOBS_PER_MESSAGE
         return [
-            Send(
-                self._book.sessions[owner].peer, wire.Accepted(tuple(numbered[at : at + most]))
-            )
+            Send(self._book.sessions[owner].peer, wire.Accepted(part))
             for owner, numbered in numbers.items()
-            for at in range(0, len(numbered), most)
+            for part in parts(numbered, wire.MAX_JOBS_PER_MESSAGE)
         ]
 
     def _on_cancel(self, session: Session, message: wire.Cancel, now: float) -> list[Effect]:
-        effects: list[Effect] = []
         how = "interrupt" if message.interrupt else "terminate"
         known = [self._book.jobs[one] for one in message.job_ids if one in self._book.jobs]
-        for job in known:
-            effects += self._cancel(job, how, now)
+        effects = self._cancel(known, how, now)
         doomed = tuple(
             job.job_id for job in known if job.cancelling or job.state is State.CANCELLED
         )
         # First the decision, then the outcomes that follow from it.
         return [Send(session.peer, wire.Cancelling(doomed)), *effects]
 
-    def _cancel(self, job: Job, how: str, now: float) -> list[Effect]:
-        if job.state is State.QUEUED:
-            answers: list[Effect] = []
-            if job.missing:
-                answers = self._accepted([job])  # its client still waits for that
-            else:
-                self._book.waiting.remove(job)
-            outcome = outcome_without_result(job, now)
-            return [*answers, *self._book.end(job, Step.CANCEL, outcome, now)]
-        if job.state not in LEASED:
-            return []
-        job.cancelling = True
-        worker = self._book.workers[job.worker]
-        end = wire.End(self._book.epoch, job.job_id, job.attempt, how)
-        return [Note("cancelling", facts_of(job)), Send(worker.peer, end)]
+    def _cancel(self, jobs: list[Job], how: str, now: float) -> list[Effect]:
+        """End queued jobs here and now; have each worker end all of its own together."""
+        effects: list[Effect] = []
+        attempts: dict[str, list[AttemptId]] = {}
+        for job in jobs:
+            if job.state is State.QUEUED:
+                effects += self._cancel_queued(job, now)
+            elif job.state in LEASED:
+                job.cancelling = True
+                effects.append(Note("cancelling", facts_of(job)))
+                attempts.setdefault(job.worker, []).append(AttemptId(job.job_id, job.attempt))
+        for incarnation, theirs in attempts.items():
+            worker = self._book.workers[incarnation]
+            effects += self._book.end_attempts(worker, how, theirs)
+        return effects
+
+    def _cancel_queued(self, job: Job, now: float) -> list[Effect]:
+        answers: list[Effect] = []
+        if job.missing:
+            answers = self._accepted([job])  # its client still waits for that
+        else:
+            self._book.waiting.remove(job)
+        outcome = outcome_without_result(job, now)
+        return [*answers, *self._book.end(job, Step.CANCEL, outcome, now)]
 
     def _on_release(self, message: wire.Release) -> list[Effect]:
-        job = self._book.jobs.get(message.job_id)
-        if job is None or job.attempt != message.attempt or job.state not in LEASED:
-            return [Note("ignored the release of an ended attempt", {"job": message.job_id})]
-        return [Send(self._book.workers[job.worker].peer, message)]
+        effects: list[Effect] = []
+        runs: dict[str, list[Released]] = {}
+        for one in message.runs:
+            job = self._book.jobs.get(one.job_id)
+            if job is None or job.attempt != one.attempt or job.state not in LEASED:
+                text = "ignored the release of an ended attempt"
+                effects.append(Note(text, {"job": one.job_id}))
+            else:
+                runs.setdefault(job.worker, []).append(one)
+        for incarnation, theirs in runs.items():
+            worker = self._book.workers[incarnation]
+            effects.append(Send(worker.peer, wire.Release(tuple(theirs))))
+        return effects
 
     def _on_attach(self, session: Session, message: wire.Attach) -> list[Effect]:
         effects: list[Effect] = []

@@ -3,7 +3,7 @@
 from typing import Final
 
 from grn_zmq import wire
-from grn_zmq.records import AttemptId, Result
+from grn_zmq.records import AttemptId, Piece, Result
 
 from .book import (
     Book,
@@ -42,17 +42,15 @@ class Fleet:
         return self._by_peer.get(peer)
 
     def react(self, worker: Worker, message: wire.Message, now: float) -> list[Effect]:
-        worker.last_seen = now
         match message:
             case wire.Report():
-                return self._on_report(worker, message)
+                return self._on_report(worker, message, now)
             case wire.Started():
                 return self._on_started(worker, message, now)
             case wire.Finished():
                 return self._on_finished(worker, message, now)
             case wire.Output():
-                job = self._job_of(worker, message.job_id, message.attempt)
-                return self._book.tell(job, message) if job else []
+                return self._on_output(worker, message)
             case wire.Want():
                 wanted = [self._book.blobs.get(digest) for digest in message.digests]
                 found = tuple(blob for blob in wanted if blob is not None)
@@ -85,7 +83,7 @@ class Fleet:
     ) -> list[Effect]:
         self._by_peer.pop(worker.peer, None)
         worker.peer = peer
-        worker.last_seen = now
+        worker.last_report = now
         worker.blobs_sent.clear()
         self._by_peer[peer] = worker
         theirs = {(one.job_id, one.attempt) for one in message.inventory}
@@ -98,15 +96,16 @@ class Fleet:
 
     def _end_unknown(self, worker: Worker, message: wire.Greet) -> list[Effect]:
         """Attempts we know nothing of were given by a broker that is gone: end them."""
-        return [
-            Send(worker.peer, self._end(one.job_id, one.attempt))
+        unknown = [
+            one
             for one in message.inventory
             if self._job_of(worker, one.job_id, one.attempt) is None
         ]
+        return self._end_unleased(worker, unknown)
 
-    def _end(self, job_id: str, attempt: int) -> wire.End:
-        """For an attempt without lease: nobody waits for it, not even an inline one."""
-        return wire.End(self._book.epoch, job_id, attempt, "kill")
+    def _end_unleased(self, worker: Worker, attempts: list[AttemptId]) -> list[Effect]:
+        """Nobody waits for attempts without lease, not even for inline ones."""
+        return self._book.end_attempts(worker, "kill", attempts)
 
     def lose(self, worker: Worker, now: float) -> list[Effect]:
         """The worker process is gone, and with it every process it kept."""
@@ -127,14 +126,16 @@ class Fleet:
     def notice_silence(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
         for worker in self._book.workers.values():
-            silent = now - worker.last_seen > SUSPECT_AFTER_S
+            silent = now - worker.last_report > SUSPECT_AFTER_S
             if silent and not worker.suspect:
                 worker.suspect = True
                 text = "worker silent: it gets no new jobs"
                 effects.append(Note(text, {"device": worker.label}, "warning"))
         return effects
 
-    def _on_report(self, worker: Worker, message: wire.Report) -> list[Effect]:
+    def _on_report(self, worker: Worker, message: wire.Report, now: float) -> list[Effect]:
+        # Only reports count: a worker whose device is lost goes on talking about its jobs.
+        worker.last_report = now
         worker.suspect = False
         ledger = worker.ledger
         ledger.used_bytes = message.used_bytes
@@ -150,12 +151,13 @@ class Fleet:
 
     def _on_started(self, worker: Worker, message: wire.Started, now: float) -> list[Effect]:
         effects: list[Effect] = []
+        unleased: list[AttemptId] = []
         for begun in message.runs:
             job = self._job_of(worker, begun.job_id, begun.attempt)
             if job is None:
                 # Given up on, yet its assignment was still on the way: it has no lease.
                 effects.append(Note("ended a start without lease", {"job": begun.job_id}))
-                effects.append(Send(worker.peer, self._end(begun.job_id, begun.attempt)))
+                unleased.append(AttemptId(begun.job_id, begun.attempt))
                 continue
             if job.state is not State.ASSIGNED:
                 effects.append(Note("ignored a repeated start", {"job": begun.job_id}))
@@ -164,7 +166,19 @@ class Fleet:
             job.started_at = now
             effects.append(Note("started", facts_of(job)))
             effects += self._book.tell(job, wire.Started((begun,)))
-        return effects
+        return [*effects, *self._end_unleased(worker, unleased)]
+
+    def _on_output(self, worker: Worker, message: wire.Output) -> list[Effect]:
+        """Give each client what the jobs it waits for printed, in one message."""
+        pieces: dict[str, list[Piece]] = {}
+        for piece in message.pieces:
+            if job := self._job_of(worker, piece.job_id, piece.attempt):
+                for name in sorted(job.watchers):
+                    pieces.setdefault(name, []).append(piece)
+        return [
+            Send(self._book.sessions[name].peer, wire.Output(tuple(theirs)))
+            for name, theirs in pieces.items()
+        ]
 
     def _on_finished(self, worker: Worker, message: wire.Finished, now: float) -> list[Effect]:
         effects: list[Effect] = []

@@ -26,7 +26,7 @@ class Outbox:
     def send(self, routing_id: bytes, message: wire.Message) -> None:
         try:
             frames = wire.encode(message)
-        except wire.BadMessage as error:
+        except (ValueError, OverflowError) as error:  # too large, no Unicode, beyond 64 bits
             # A bug of ours, but no reason to end everybody's jobs.
             logger.bind(facts={"why": str(error)}).error("could not send an answer")
             return

@@ -23,13 +23,13 @@ class Worker:
     """One worker process and the ledger of the device it owns.
 
     It is `suspect`, and gets no new job, until it has reported what its device has, and
-    whenever it has been silent for long.
+    whenever it has reported nothing for long.
     """
 
     greeting: wire.Greet
     peer: Peer
     ledger: Ledger
-    last_seen: float
+    last_report: float
     suspect: bool = True
     blobs_sent: set[str] = field(default_factory=set)
     idle_asked: bool = False

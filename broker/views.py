@@ -1,11 +1,16 @@
 """What lists show: rows made from the core's state, never the state itself."""
 
+from typing import Final
+
 from grn_zmq.records import DeviceRow, JobRow
 
 from .jobs import Job, State
 from .ledger import Lease
 from .peers import Worker
 from .scheduler import Hold
+
+# Enough for a line of a list; the whole text is the caller's.
+WHY_CHARACTERS: Final = 200
 
 
 def job_row(
@@ -39,7 +44,10 @@ def _why(job: Job, hold: Hold | None) -> str:
     if job.state is State.QUEUED and hold is not None:
         return hold.text
     if job.outcome is not None:
-        return job.outcome.error_text[:200]
+        kind, text = job.outcome.error_type, job.outcome.error_text
+        # Our own kinds of end say it all in their text; an exception's name is half of it.
+        named = kind and not kind.startswith("Job")
+        return (f"{kind}: {text}" if named else text)[:WHY_CHARACTERS]
     return ""
 
 

@@ -1,6 +1,6 @@
 """Messages of bounded size: as many items as one can carry, then the next."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
 from grn_zmq.codec import MAX_BODY_BYTES, MAX_HEADER_BYTES
@@ -16,6 +16,11 @@ def share_of_message(*texts: str, payload: bytes = b"") -> float:
     """The part of one message, at most, that an item with these texts and payload takes."""
     header = _ITEM_BYTES + _CHARACTER_BYTES * sum(map(len, texts))
     return header / MAX_HEADER_BYTES + len(payload) / MAX_BODY_BYTES
+
+
+def parts(items: Sequence[T], most: int) -> list[tuple[T, ...]]:
+    """Split items of which `most` fit one message, whatever they are."""
+    return [tuple(items[at : at + most]) for at in range(0, len(items), most)]
 
 
 def batches(items: Iterable[tuple[T, float]], most: int) -> Iterator[list[T]]:

@@ -13,12 +13,13 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from . import wire
+from .batches import parts
 from .connection import Connection
 from .errors import BrokerUnavailable, GrnError, JobLost, RequestRefused, UnknownJob
 from .futures import Future
 from .outcomes import open_outcome, warn_about
 from .paths import find_places
-from .records import Begun, Blob, JobSpec, Outcome
+from .records import Begun, Blob, JobSpec, Outcome, Released
 from .terminal import OutputWriter
 
 ANSWER_S: Final = 60.0
@@ -64,6 +65,7 @@ class Client:
         self._output = OutputWriter()
         # What executors still hold back is not pending here: they are asked at the end.
         self.drains: set[Callable[[], None]] = set()
+        self.giving_up = False
         atexit.register(self._at_exit)
 
     def connect(self) -> Connection:
@@ -143,7 +145,7 @@ class Client:
         with self._lock:
             if self._connection is None or not self._connection.alive:
                 return []
-            for part in _parts(job_ids, IDS_PER_MESSAGE):
+            for part in parts(job_ids, IDS_PER_MESSAGE):
                 self._connection.send(wire.Cancel(part, interrupt))
             return [self._pending[one] for one in job_ids if one in self._pending]
 
@@ -160,7 +162,7 @@ class Client:
         """The body of an inline job has ended."""
         with self._lock:
             if self._connection is not None and self._connection.alive:
-                self._connection.send(wire.Release(job_id, attempt, failed))
+                self._connection.send(wire.Release((Released(job_id, attempt, failed),)))
 
     def ask(self, question: wire.Message, answer: type[M]) -> M:
         """Ask the broker for facts."""
@@ -201,7 +203,8 @@ class Client:
                 for begun in message.runs:
                     self._on_begun(begun)
             case wire.Output():
-                self._output.write(message.job_id, message.stream, message.data)
+                for piece in message.pieces:
+                    self._output.write(piece.job_id, piece.stream, piece.data)
             case wire.Cancelling():
                 for job_id in message.job_ids:
                     if pending := self._pending.get(job_id):
@@ -299,6 +302,7 @@ class Client:
         except BaseException:
             failing = True
         if failing:
+            self.giving_up = True  # before jobs end: executors would start the next ones
             self.ask_to_cancel(*(one.future.job_id for one in self._attached()))
         self.close()
 
@@ -309,10 +313,6 @@ class Client:
 
 def _will_be_cancelled(pending: Pending) -> bool:
     return not pending.future.done() or pending.future.cancelled()
-
-
-def _parts(job_ids: tuple[str, ...], size: int) -> list[tuple[str, ...]]:
-    return [job_ids[start : start + size] for start in range(0, len(job_ids), size)]
 
 
 def _as_unavailable(error: BaseException) -> BaseException:

@@ -154,7 +154,8 @@ class Connection:
 
     def _send_queued(self, socket: "zmq.Socket[bytes]", unsent: "deque[wire.Frames]") -> None:
         while unsent or self._outgoing:
-            if not unsent and not self._encode_next(unsent):
+            if not unsent:
+                unsent.extend(self._frames(self._next_message()))
                 continue
             try:
                 socket.send_multipart(unsent[0], flags=zmq.DONTWAIT)
@@ -162,17 +163,17 @@ class Connection:
                 return
             unsent.popleft()
 
-    def _encode_next(self, unsent: "deque[wire.Frames]") -> bool:
-        """Make the frames of the next message; one that cannot be said is refused here."""
-        message = self._next_message()
+    def _frames(self, message: wire.Message) -> list[wire.Frames]:
+        """Encode a message; a job that cannot be said is refused here, and it alone."""
         try:
-            unsent.append(wire.encode(message))
+            return [wire.encode(message)]
         except ValueError as error:  # BadMessage, or text that is no Unicode
             jobs = message.jobs if isinstance(message, wire.Submit) else ()
+            if len(jobs) > 1:
+                return [one for job in jobs for one in self._frames(wire.Submit((job,)))]
             ids = tuple(job.job_id for job in jobs)
             self._on_message(wire.Refused("bad-request", f"cannot be sent: {error}", ids))
-            return False
-        return True
+            return []
 
     def _next_message(self) -> wire.Message:
         first = self._outgoing.popleft()

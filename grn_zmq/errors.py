@@ -19,6 +19,8 @@ GrnError
     └── JobTooLarge (MemoryError)         no device here could ever hold it
 """
 
+from signal import SIGKILL
+
 from .units import format_bytes
 
 
@@ -117,6 +119,11 @@ class JobError(GrnError):
         self.job_id = job_id
 
 
+def _called(job_id: str, job_type: str) -> str:
+    """Name a job so that its user knows which call it was."""
+    return f"{job_type} (job {job_id[:8]})" if job_type else f"job {job_id}"
+
+
 class JobFailed(JobError):
     """The function raised an exception that could not be carried over."""
 
@@ -136,19 +143,24 @@ class JobFailed(JobError):
 class JobExited(JobError):
     """The function left by `sys.exit` or `os._exit` instead of returning."""
 
-    def __init__(self, job_id: str, *, exit_status: int) -> None:
-        super().__init__(job_id, f"job {job_id} exited with status {exit_status}")
+    def __init__(self, job_id: str, *, exit_status: int, job_type: str = "") -> None:
+        super().__init__(
+            job_id,
+            f"{_called(job_id, job_type)} exited with status {exit_status} instead of "
+            f"returning: it, or what it called, left by sys.exit or os._exit",
+        )
         self.exit_status = exit_status
 
 
 class JobKilled(JobError):
     """A signal ended the job process."""
 
-    def __init__(self, job_id: str, *, signal: int) -> None:
+    def __init__(self, job_id: str, *, signal: int, job_type: str = "") -> None:
+        hint = ". This is often the machine running out of memory: see `dmesg`"
         super().__init__(
             job_id,
-            f"job {job_id} was killed by signal {signal}. Signal 9 is often the machine "
-            f"running out of memory: see `dmesg`",
+            f"{_called(job_id, job_type)} was killed by signal {signal}"
+            f"{hint if signal == SIGKILL else ''}",
         )
         self.signal = signal
 
@@ -156,10 +168,11 @@ class JobKilled(JobError):
 class JobLost(JobError):
     """The job's worker or broker died while it ran: it may or may not have finished."""
 
-    def __init__(self, job_id: str, reason: str) -> None:
+    def __init__(self, job_id: str, reason: str, job_type: str = "") -> None:
         super().__init__(
             job_id,
-            f"job {job_id} was lost: {reason}. It may have run; it was not run again. "
+            f"{_called(job_id, job_type)} was lost: {reason}. It may have run; it was not run "
+            f"again. "
             f"Call it again if that is safe",
         )
         self.reason = reason
@@ -168,8 +181,8 @@ class JobLost(JobError):
 class JobNotStarted(JobError):
     """The job's process could not be started; its function never ran."""
 
-    def __init__(self, job_id: str, reason: str) -> None:
-        super().__init__(job_id, f"job {job_id} could not be started: {reason}")
+    def __init__(self, job_id: str, reason: str, job_type: str = "") -> None:
+        super().__init__(job_id, f"{_called(job_id, job_type)} could not be started: {reason}")
         self.reason = reason
 
 

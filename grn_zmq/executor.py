@@ -82,10 +82,14 @@ class Executor(concurrent.futures.Executor):
             self._starting = False
 
     def _start(self, task: _Task) -> None:
+        client = this_client()
+        if client.giving_up:
+            task.future.settle_cancelled()
+            return
         self._unfinished.add(task.future)
         task.future.add_done_callback(self._finished)
         try:
-            this_client().submit(task.spec, task.blobs, task.future)
+            client.submit(task.spec, task.blobs, task.future)
         except Exception as error:  # whatever it is, its task must not stay unfinished
             task.future.fail(error)
 

@@ -1,5 +1,6 @@
 """From how a job ended to what its caller gets: a value, or an error that says why."""
 
+from signal import SIGKILL
 from typing import Any
 
 from .errors import (
@@ -31,19 +32,19 @@ def open_outcome(outcome: Outcome, spec: JobSpec | None) -> tuple[Any, BaseExcep
 
 
 def _error(outcome: Outcome, spec: JobSpec | None) -> BaseException:
-    job_id = outcome.job_id
+    job_id, job_type = outcome.job_id, spec.job_type if spec else ""
     if outcome.outcome == "killed":
-        return JobKilled(job_id, signal=outcome.signal or 9)
+        return JobKilled(job_id, signal=outcome.signal or SIGKILL, job_type=job_type)
     if outcome.outcome == "lost":
-        return JobLost(job_id, outcome.error_text)
+        return JobLost(job_id, outcome.error_text, job_type)
     if outcome.error_type == "JobExited":
-        return JobExited(job_id, exit_status=outcome.exit_status or 0)
+        return JobExited(job_id, exit_status=outcome.exit_status or 0, job_type=job_type)
     if outcome.error_type == "JobNotStarted":
-        return JobNotStarted(job_id, outcome.error_text)
+        return JobNotStarted(job_id, outcome.error_text, job_type)
     if outcome.error_type == "JobTooLarge":
         return JobTooLarge(
             job_id,
-            job_type=spec.job_type if spec else "this job",
+            job_type=job_type or "this job",
             need_bytes=outcome.need_bytes,
             largest_bytes=outcome.largest_bytes,
         )

@@ -73,9 +73,10 @@ def state_directory(environ: Mapping[str, str]) -> Path:
 def make_private(directory: Path) -> None:
     """Create a directory for this user alone, or check that it is one."""
     try:
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(FileExistsError):
-            directory.mkdir(mode=0o700)
+        for missing in reversed([directory, *directory.parents]):
+            with contextlib.suppress(FileExistsError):
+                if not missing.exists():
+                    missing.mkdir(mode=0o700)
     except OSError as error:
         raise UnsafeDirectory(
             f"cannot create {directory}: {error.strerror}. Set XDG_RUNTIME_DIR and "

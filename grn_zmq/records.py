@@ -110,6 +110,28 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes that an attempt wrote to one of its streams."""
+
+    job_id: str
+    attempt: int
+    stream: str
+    data: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        require(self.stream in STREAMS, f"unknown stream {self.stream[:40]!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """An inline attempt whose body has ended, by an exception if `failed`."""
+
+    job_id: str
+    attempt: int
+    failed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """How an attempt ended, as its worker saw it."""
 

@@ -6,13 +6,12 @@ client.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from .codec import MAX_BODY_BYTES, MAX_HEADER_BYTES, BadMessage, Codec, Frames
 from .records import (
     HOWS,
-    STREAMS,
     AttemptId,
     Begun,
     Blob,
@@ -22,6 +21,8 @@ from .records import (
     JobSpec,
     Numbered,
     Outcome,
+    Piece,
+    Released,
     Result,
     Run,
     Use,
@@ -73,13 +74,11 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Client -> broker -> worker: the inline body of this attempt has ended."""
+    """Client -> broker -> worker: the inline bodies of these attempts have ended."""
 
     kind: ClassVar[str] = "release"
 
-    job_id: str
-    attempt: int
-    failed: bool
+    runs: tuple[Released, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,17 +204,11 @@ class Blobs:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Worker -> broker -> client: what a job printed."""
+    """Worker -> broker -> client: what jobs printed, in the order in which they did."""
 
     kind: ClassVar[str] = "output"
 
-    job_id: str
-    attempt: int
-    stream: str
-    data: bytes = field(repr=False)
-
-    def __post_init__(self) -> None:
-        require(self.stream in STREAMS, f"unknown stream {self.stream[:40]!r}")
+    pieces: tuple[Piece, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,14 +275,13 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """Broker -> worker: end this attempt and its whole process tree."""
+    """Broker -> worker: end these attempts, each with its whole process tree."""
 
     kind: ClassVar[str] = "end"
 
     epoch: int
-    job_id: str
-    attempt: int
     how: str
+    attempts: tuple[AttemptId, ...]
 
     def __post_init__(self) -> None:
         require(self.how in HOWS, f"unknown way to end {self.how[:40]!r}")

@@ -13,6 +13,8 @@ from grn_zmq.records import (
     JobRow,
     JobSpec,
     Outcome,
+    Piece,
+    Released,
     Result,
     Run,
     Use,
@@ -155,6 +157,14 @@ def an_outcome(number: int = 1, **changes: Any) -> Outcome:
         payload=b"value",
     )
     return replace(outcome, **changes)
+
+
+def a_piece(number: int = 1, attempt: int = 1, **changes: Any) -> Piece:
+    return replace(Piece(an_id(number), attempt, "stdout", b"text"), **changes)
+
+
+def a_release(number: int = 1, attempt: int = 1, *, failed: bool = False) -> Released:
+    return Released(an_id(number), attempt, failed)
 
 
 def a_report(**changes: Any) -> wire.Report:

@@ -161,6 +161,27 @@ def test_the_declared_version_is_the_packages_own() -> None:
     assert declared["project"]["version"] == grn_zmq.__version__
 
 
+def test_p37_every_module_is_written_in_the_oldest_python_that_is_declared() -> None:
+    import ast
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    prefix = "Programming Language :: Python :: 3."
+    minors = [
+        int(one.removeprefix(prefix))
+        for one in project["classifiers"]
+        if one.startswith(prefix)
+    ]
+    modules = [path for folder in PARTS[:3] for path in (ROOT / folder).rglob("*.py")]
+
+    assert project["requires-python"] == f">=3.{min(minors)}"
+    assert minors == list(range(min(minors), max(minors) + 1))
+    assert sys.version_info[1] >= min(minors)
+    assert len(modules) > 50
+    for path in modules:
+        ast.parse(path.read_text(), str(path), feature_version=(3, min(minors)))
+
+
 def test_every_folder_with_modules_is_declared_as_a_package() -> None:
     import tomllib
 

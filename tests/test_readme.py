@@ -1,7 +1,7 @@
 """What README and docs name exists: commands, verbs, options, files, messages."""
 
 import re
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import click
@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import grn_zmq as grn
-from grn_zmq import wire
+from grn_zmq import records, wire
 from grn_zmq.cli.main import VERBS
 from grn_zmq.cli.main import grn as command_line
 from grn_zmq.cli.run import run
@@ -119,10 +119,14 @@ def test_every_message_is_described_with_its_fields_in_order(kind: str) -> None:
 
 
 def test_every_record_is_described_with_its_fields_in_order() -> None:
-    from grn_zmq import records
+    sections = dict(re.findall(r"^### (\w+)\n(.*?)(?=^#)", DOCS["protocol.md"], re.M | re.S))
+    described = {
+        name: re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+        for name, section in sections.items()
+    }
 
-    for name in ("Blob", "JobSpec", "Run", "Begun", "Result", "Outcome", "Use",
-                 "DeviceFacts", "JobRow", "DeviceRow", "Numbered", "AttemptId"):  # fmt: skip
-        section = DOCS["protocol.md"].split(f"### {name}\n", 1)[1].split("\n#", 1)[0]
-        named = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
-        assert named == [one.name for one in fields(getattr(records, name))], name
+    assert described == {
+        name: [one.name for one in fields(record)]
+        for name, record in vars(records).items()
+        if is_dataclass(record)
+    }

@@ -20,6 +20,8 @@ from tests.builders import (
     a_greet,
     a_hello,
     a_job_row,
+    a_piece,
+    a_release,
     a_report,
     a_result,
     a_run,
@@ -40,7 +42,7 @@ EXAMPLES: Final[dict[str, wire.Message]] = {
         a_hello(),
         wire.Submit((a_spec(1, by={"n": 3, "p": -0.5, "m": "s", "b": True}), a_spec(2))),
         wire.Cancel((an_id(1), an_id(2)), interrupt=True),
-        wire.Release(an_id(1), 1, failed=True),
+        wire.Release((a_release(1, failed=True), a_release(2, attempt=3))),
         wire.Attach((an_id(1),)),
         wire.Received((an_id(1),)),
         wire.AskJobs(after=7, ended=True),
@@ -54,13 +56,13 @@ EXAMPLES: Final[dict[str, wire.Message]] = {
         wire.JobsAre((a_job_row(),), more=True),
         wire.DevicesAre((a_device_row(),)),
         wire.Blobs((Blob("f" * 64, b"function"), Blob("c" * 64, b"context"))),
-        wire.Output(an_id(1), 1, "stderr", "naïve ✓".encode()),
+        wire.Output((a_piece(1, stream="stderr", data="naïve ✓".encode()), a_piece(2))),
         wire.Started((Begun(an_id(1), 1, "host:0", False, {"CUDA_VISIBLE_DEVICES": "GPU-1"}),)),
         a_greet(inventory=(an_attempt(1),), max_jobs=4),
         wire.Finished(5, (a_result(1), a_result(2, outcome="failed", exit_status=3))),
         a_report(used_bytes=3, foreign_bytes=2, utilisation=0.5, uses=(a_use(1),)),
         wire.Assign(5, (a_run(1), a_run(2, payload=b""))),
-        wire.End(5, an_id(1), 1, "interrupt"),
+        wire.End(5, "interrupt", (an_attempt(1), an_attempt(2, 3))),
         wire.Recorded(5, (an_attempt(1),)),
         wire.EndIdle(an_id(900)),
     )
@@ -150,7 +152,7 @@ def test_a_repr_shows_no_payload_and_no_context(kind: str) -> None:
         "finished": wire.Finished(1, (a_result(payload=secret),)),
         "ended": wire.Ended((an_outcome(payload=secret),)),
         "blobs": wire.Blobs((Blob("c" * 64, secret),)),
-        "output": wire.Output(an_id(1), 1, "stdout", secret),
+        "output": wire.Output((a_piece(data=secret),)),
     }
     message = secrets.get(kind, EXAMPLES[kind])
 
@@ -308,12 +310,14 @@ def test_a_wrong_word_or_id_in_a_job_is_refused(field: str, value: str) -> None:
     [
         (a_hello(), "session", "me"),
         (a_greet(), "incarnation", "0" * 31),
-        (wire.Output(an_id(1), 1, "stdout", b""), "stream", "stdin"),
-        (wire.End(1, an_id(1), 1, "kill"), "how", "murder"),
+        (wire.Output(()), "pieces", [[an_id(1), 1, "stdin", 0]]),
+        (wire.End(1, "kill", ()), "how", "murder"),
     ],
 )
-def test_a_wrong_word_or_id_is_refused(message: wire.Message, field: str, value: str) -> None:
-    assert_refused(with_field(message, field, value))
+def test_a_wrong_word_or_id_is_refused(
+    message: wire.Message, field: str, value: object
+) -> None:
+    assert_refused(with_field(message, field, value), "unknown|is not a")
 
 
 def test_an_unknown_outcome_is_refused() -> None:

@@ -9,9 +9,12 @@ import zmq
 from loguru import logger
 
 from grn_zmq import wire
+from grn_zmq.records import Piece
 
 # While this much waits to be sent, no job output is read: a flood slows its own job down.
 FULL: Final = 64
+# Output of one message: four full reads of a pipe, or the lines of very many jobs.
+MAX_OUTPUT_BYTES: Final = 256 << 10
 
 
 class BrokerLink:
@@ -24,6 +27,8 @@ class BrokerLink:
         self.socket.setsockopt(zmq.SNDHWM, 1000)
         self.socket.connect(address)
         self._waiting: deque[wire.Frames] = deque()
+        self._said: list[Piece] = []
+        self._said_bytes = 0
 
     @property
     def full(self) -> bool:
@@ -33,11 +38,27 @@ class BrokerLink:
     def idle(self) -> bool:
         return not self._waiting
 
+    def say(self, piece: Piece) -> None:
+        """Send this soon: together with what else is said, before any other message."""
+        too_large = self._said_bytes + len(piece.data) > MAX_OUTPUT_BYTES
+        if too_large or len(self._said) == wire.MAX_JOBS_PER_MESSAGE:
+            self.flush()
+        self._said.append(piece)
+        self._said_bytes += len(piece.data)
+
     def send(self, message: wire.Message) -> None:
+        self._end_saying()  # all that a job printed comes before its end
         self._waiting.append(wire.encode(message))
         self.flush()
 
+    def _end_saying(self) -> None:
+        if self._said:
+            self._waiting.append(wire.encode(wire.Output(tuple(self._said))))
+            self._said, self._said_bytes = [], 0
+
     def flush(self) -> None:
+        """Send what there is, as far as the socket takes it."""
+        self._end_saying()
         while self._waiting:
             try:
                 self.socket.send_multipart(self._waiting[0], flags=zmq.DONTWAIT)

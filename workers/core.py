@@ -6,7 +6,7 @@ from signal import SIGINT, SIGTERM
 from typing import Final
 
 from grn_zmq import wire
-from grn_zmq.records import AttemptId, Begun, Result, Use
+from grn_zmq.records import AttemptId, Begun, Released, Result, Use
 
 from .blobcache import BlobCache
 from .effects import (
@@ -106,7 +106,7 @@ class WorkerCore:
             case wire.End():
                 return self._on_end(message, now)
             case wire.Release():
-                return self._on_release(message, now)
+                return [effect for one in message.runs for effect in self._release(one, now)]
             case wire.Recorded():
                 for one in message.attempts:
                     self.unrecorded.pop((one.job_id, one.attempt), None)
@@ -232,13 +232,22 @@ class WorkerCore:
         effects: list[Effect] = [UnwatchCaller(result.job_id)] if active.inline else []
         return [*effects, Reply(wire.Finished(self.epoch, (result,)))]
 
+    def _attempt(self, job_id: str, attempt: int) -> ActiveRun | None:
+        """The run of exactly this attempt, if it is still here."""
+        active = self.runs.get(job_id)
+        return active if active is not None and active.run.attempt == attempt else None
+
     def _on_end(self, message: wire.End, now: float) -> list[Effect]:
-        active = self.runs.get(message.job_id)
-        if message.epoch != self.epoch or active is None:
+        if message.epoch != self.epoch:
             return []
-        if active.run.attempt != message.attempt:
+        how = message.how
+        return [effect for one in message.attempts for effect in self._end(one, how, now)]
+
+    def _end(self, attempt: AttemptId, how: str, now: float) -> list[Effect]:
+        active = self._attempt(attempt.job_id, attempt.attempt)
+        if active is None:
             return []
-        if active.inline and message.how != "kill":
+        if active.inline and how != "kill":
             return []  # it ends with its caller, who is told by itself
         if active.process is None:
             return self._finish(active, _result(active, now, "cancelled"), now)
@@ -247,17 +256,17 @@ class WorkerCore:
         active.asked_to_end = True
         active.phase = Phase.ENDING
         active.deadline = now + GRACE_S
-        if message.how == "interrupt":
+        if how == "interrupt":
             active.next_signal = SIGTERM
             return [Signal(active.process, SIGINT)]
         active.next_signal = None
         return [Signal(active.process, SIGTERM)]
 
-    def _on_release(self, message: wire.Release, now: float) -> list[Effect]:
-        active = self.runs.get(message.job_id)
-        if active is None or active.run.attempt != message.attempt or not active.inline:
+    def _release(self, released: Released, now: float) -> list[Effect]:
+        active = self._attempt(released.job_id, released.attempt)
+        if active is None or not active.inline:
             return []
-        outcome = "failed" if message.failed else "succeeded"
+        outcome = "failed" if released.failed else "succeeded"
         return self._finish(active, _result(active, now, outcome), now)
 
     def end_everything(self, now: float) -> list[Effect]:
@@ -265,7 +274,7 @@ class WorkerCore:
         effects = _close(self.processes.idle(), now)
         for active in self.runs.values():
             if active.process is not None and not active.asked_to_end:
-                active.asked_to_end = True
+                active.asked_to_end = active.leaving = True
                 active.phase = Phase.ENDING
                 active.deadline = now + GRACE_S
                 active.next_signal = None
@@ -369,8 +378,11 @@ def _close(processes: Iterable[Process], now: float) -> list[Effect]:
 
 def _result_of_exit(active: ActiveRun, gone: Gone, now: float) -> Result:
     """Say how an attempt ended whose process left without a word of its own."""
+    if active.leaving:
+        return _result(active, now, "lost", "JobLost", "its worker was stopped")
     if gone.signal is not None:
-        return replace(_result(active, now, "killed"), signal=gone.signal)
+        text = f"killed by signal {gone.signal}"
+        return replace(_result(active, now, "killed", "", text), signal=gone.signal)
     status = gone.exit_status or 0
     if active.run.kind == "command" and status == 0:
         return replace(_result(active, now, "succeeded"), exit_status=0)

@@ -28,6 +28,7 @@ class ActiveRun:
     used_bytes: int = 0
     seen: bool = False
     asked_to_end: bool = False
+    leaving: bool = False
     deadline: float | None = None
     next_signal: int | None = None
     result: Result | None = None

@@ -14,7 +14,7 @@ from loguru import logger
 from grn_zmq import wire
 from grn_zmq.context import Context
 from grn_zmq.errors import GrnError
-from grn_zmq.records import DeviceFacts, Run
+from grn_zmq.records import DeviceFacts, Piece, Run
 
 from . import jobprocess
 from .broker_link import BrokerLife, BrokerLink
@@ -201,7 +201,7 @@ class WorkerServer:
         active = self.core.runs.get(process.job_id) if process else None
         if active is not None:
             run = active.run
-            self._link.send(wire.Output(run.job_id, run.attempt, stream, data))
+            self._link.say(Piece(run.job_id, run.attempt, stream, data))
 
     def _on_outcome(self, key: int, outcome: jobprocess.Outcome) -> None:
         self._sample()  # the last look while its memory is still there
@@ -209,7 +209,8 @@ class WorkerServer:
             outcome="succeeded" if outcome.outcome == "succeeded" else "failed",
             exit_status=outcome.exit_status,
             error_type="JobExited" if outcome.outcome == "exited" else outcome.error_type,
-            error_text=outcome.error_text,
+            error_text=outcome.error_text
+            or (f"exited with status {outcome.exit_status}" if outcome.exit_status else ""),
             payload=outcome.body,
             reusable=outcome.clean and self._kept_little(key),
         )

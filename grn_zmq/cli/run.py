@@ -11,7 +11,8 @@ from .common import debug_option, devices_option, max_jobs_option, one_line_erro
 
 FORMS = (
     'write each command as one argument (grn run "python a.py" "python b.py"), '
-    "or one command after -- (grn run -- python a.py --lr 0.1)"
+    "or one command after -- (grn run -- python a.py --lr 0.1); several commands without "
+    'any argument take a space inside their quotes ("./a.sh " "./b.sh ")'
 )
 
 
@@ -62,7 +63,7 @@ def command_lines(commands: Sequence[str], after: Sequence[str] | None) -> list[
         return [list(after)]
     if not commands:
         raise click.UsageError(f"no command: {FORMS}")
-    if len(commands) > 1 and not any(" " in command.strip() for command in commands):
+    if len(commands) > 1 and not any(" " in command for command in commands):
         raise click.UsageError(f"is this one command or {len(commands)}? {FORMS}")
     try:
         lines = [shlex.split(command) for command in commands]

@@ -184,6 +184,7 @@ def exit_status(future: Future[Any]) -> int:
         case JobExited():
             return error.exit_status
         case JobKilled():
+            say(f"grn: {printable(str(error))}", err=True)
             return 128 + error.signal
         case JobError():
             say(f"grn: {error}", err=True)

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import zlib
 
 import click
 
@@ -69,7 +70,7 @@ def _detach(options: list[str], debug: bool) -> None:
         raise BrokerRunning(pid)
     directory = state_directory(os.environ)
     make_private(directory)
-    path = directory / "grn.log"
+    path = directory / f"grn-{zlib.crc32(bytes(find_places(os.environ).directory)):08x}.log"
     command = [sys.executable, "-m", "grn_zmq.cli.main", "start", *options]
     command += ["--debug"] if debug else []
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as log:

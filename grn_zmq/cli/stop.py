@@ -12,7 +12,7 @@ from ..client import this_client
 from ..discovery import find_address
 from ..errors import BrokerUnavailable
 from ..paths import find_places
-from .common import fail, one_line_errors
+from .common import UNREACHABLE, fail, one_line_errors
 from .listing import all_devices
 
 STOP_S: Final = 30.0
@@ -31,7 +31,7 @@ def stop() -> None:
     places = find_places(os.environ)
     address = find_address(places)
     if address is None:
-        raise BrokerUnavailable(f"no broker is running in {places.directory}")
+        fail(f"nothing to stop: no broker is running in {places.directory}", UNREACHABLE)
     watched = [_watch(address.supervisor_pid)]
     if address.supervisor_pid == address.pid:
         # Nobody waits for the workers of a broker that was started by itself: we do.

@@ -16,7 +16,7 @@ from tests.broker.machine import (
     told,
     worker,
 )
-from tests.builders import a_hello, a_spec, an_id
+from tests.builders import a_hello, a_piece, a_release, a_spec, an_attempt, an_id
 
 OTHER = b"other client"
 FUNCTION, CONTEXT = Blob("f" * 64, b"function"), Blob("c" * 64, b"context")
@@ -39,7 +39,7 @@ def test_the_client_is_told_start_output_and_end() -> None:
     machine.start(1)
     assert [one.runs[0].device for one in machine.sent(wire.Started, CLIENT)] == ["host:0"]
 
-    said = wire.Output(an_id(1), 1, "stderr", b"loss 0.1")
+    said = wire.Output((a_piece(1, stream="stderr", data=b"loss 0.1"),))
     machine.say(worker(0), said)
     assert machine.sent(wire.Output, CLIENT) == [said]
 
@@ -53,10 +53,23 @@ def test_output_of_another_attempt_is_not_passed_on() -> None:
     machine = Machine(1000)
     machine.submit(a_spec(1))
 
-    machine.say(worker(0), wire.Output(an_id(1), 2, "stdout", b"x"))
-    machine.say(worker(0), wire.Output(an_id(9), 1, "stdout", b"x"))
+    machine.say(worker(0), wire.Output((a_piece(1, attempt=2), a_piece(9))))
 
     assert sent(machine.all_effects, wire.Output) == []
+
+
+def test_each_client_is_given_the_output_of_its_own_jobs_in_order() -> None:
+    machine = a_machine_with_two_clients(1000)
+    machine.know(100)
+    machine.submit(a_spec(1), a_spec(2))
+    machine.submit(a_spec(3), peer=OTHER)
+    machine.say(OTHER, wire.Attach((an_id(2),)))
+    first, theirs, both, last = a_piece(1), a_piece(3), a_piece(2), a_piece(1, data=b"more")
+
+    machine.say(worker(0), wire.Output((first, theirs, a_piece(9), both, last)))
+
+    assert machine.sent(wire.Output, CLIENT) == [wire.Output((first, both, last))]
+    assert machine.sent(wire.Output, OTHER) == [wire.Output((theirs, both))]
 
 
 def test_a_detached_job_tells_its_client_nothing_until_it_attaches() -> None:
@@ -162,13 +175,38 @@ def test_p32_a_running_job_is_ended_by_its_worker(
     machine.start(1)
 
     machine.say(CLIENT, wire.Cancel((an_id(1),), interrupt))
-    assert machine.sent(wire.End, worker(0)) == [wire.End(EPOCH, an_id(1), 1, how)]
+    assert machine.sent(wire.End, worker(0)) == [wire.End(EPOCH, how, (an_attempt(1),))]
     assert machine.sent(wire.Cancelling, CLIENT) == [wire.Cancelling((an_id(1),))]
     assert machine.states(1) == ["running"]
 
     machine.finish(1, outcome=result)
     assert machine.states(1) == ["cancelled"]
     assert machine.ledger().leases == {}
+
+
+def test_many_cancelled_jobs_are_one_message_to_each_worker() -> None:
+    machine = Machine(1000, 1000)
+    machine.know(400)
+    machine.submit(*map(a_spec, range(1, 6)))
+    assert machine.devices(1, 2, 3, 4, 5) == ["host:0", "host:1", "host:0", "host:1", ""]
+
+    machine.say(CLIENT, wire.Cancel(tuple(map(an_id, range(1, 6))), interrupt=True))
+
+    ends = [(an_attempt(1), an_attempt(3)), (an_attempt(2), an_attempt(4))]
+    assert machine.sent(wire.End, worker(0)) == [wire.End(EPOCH, "interrupt", ends[0])]
+    assert machine.sent(wire.End, worker(1)) == [wire.End(EPOCH, "interrupt", ends[1])]
+    assert machine.states(5) == ["cancelled"]
+
+
+def test_the_running_jobs_of_a_lost_client_are_one_message_to_their_worker() -> None:
+    machine = Machine(1000)
+    machine.know(100)
+    machine.submit(a_spec(1), a_spec(2, detached=True), a_spec(3))
+
+    machine.lose(SESSION)
+
+    ends = (an_attempt(1), an_attempt(3))
+    assert machine.sent(wire.End) == [wire.End(EPOCH, "terminate", ends)]
 
 
 def test_a_finish_that_was_recorded_before_the_cancel_wins() -> None:
@@ -199,7 +237,7 @@ def test_the_jobs_of_a_lost_client_are_ended_and_detached_ones_live_on() -> None
     machine.start(1)
 
     machine.lose(an_id(901))
-    assert machine.sent(wire.End, worker(0)) == [wire.End(EPOCH, an_id(1), 1, "terminate")]
+    assert machine.sent(wire.End) == [wire.End(EPOCH, "terminate", (an_attempt(1),))]
     assert machine.states(1, 2, 3) == ["running", "cancelled", "assigned"]
     idle = [one.session for one in machine.sent(wire.EndIdle)]
     assert idle == [an_id(901), an_id(901)]
@@ -250,11 +288,24 @@ def test_the_release_of_an_inline_job_reaches_its_worker() -> None:
     (run,) = machine.runs()
     assert (run.kind, run.pid) == ("inline", 900)
 
-    release = wire.Release(an_id(1), 1, failed=False)
+    release = wire.Release((a_release(1),))
     machine.say(CLIENT, release)
     assert machine.sent(wire.Release, worker(0)) == [release]
 
     machine.run(1)
     machine.say(CLIENT, release)
-    machine.say(CLIENT, wire.Release(an_id(1), 2, failed=False))
+    machine.say(CLIENT, wire.Release((a_release(1, attempt=2), a_release(9))))
     assert machine.sent(wire.Release) == []
+
+
+def test_each_worker_is_told_of_its_own_releases() -> None:
+    machine = Machine(1000, 1000)
+    machine.know(100, kind="inline")
+    machine.submit(*(a_spec(number, kind="inline") for number in (1, 2, 3)))
+    assert machine.devices(1, 2, 3) == ["host:0", "host:1", "host:0"]
+
+    one, two, three = a_release(1), a_release(2, failed=True), a_release(3, failed=True)
+    machine.say(CLIENT, wire.Release((one, two, a_release(9), three)))
+
+    assert machine.sent(wire.Release, worker(0)) == [wire.Release((one, three))]
+    assert machine.sent(wire.Release, worker(1)) == [wire.Release((two,))]

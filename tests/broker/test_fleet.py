@@ -45,9 +45,21 @@ def test_a_device_gets_its_first_job_when_it_has_reported() -> None:
 def test_attempts_of_an_earlier_broker_are_ended() -> None:
     machine = Machine()
 
-    machine.say(worker(0), a_greet(0, inventory=(an_attempt(7, 2),)))
+    machine.say(worker(0), a_greet(0, inventory=(an_attempt(7, 2), an_attempt(8))))
 
-    assert machine.sent(wire.End, worker(0)) == [wire.End(EPOCH, an_id(7), 2, "kill")]
+    assert machine.sent(wire.End, worker(0)) == [
+        wire.End(EPOCH, "kill", (an_attempt(7, 2), an_attempt(8)))
+    ]
+
+
+def test_very_many_attempts_are_ended_in_messages_of_bounded_size() -> None:
+    machine = Machine()
+    attempts = tuple(map(an_attempt, range(wire.MAX_JOBS_PER_MESSAGE + 2)))
+
+    machine.say(worker(0), a_greet(0, inventory=attempts))
+
+    ends = [one.attempts for one in machine.sent(wire.End, worker(0))]
+    assert ends == [attempts[:-2], attempts[-2:]]
 
 
 def test_a_second_worker_for_a_device_is_refused_while_the_first_lives() -> None:
@@ -98,7 +110,7 @@ def test_an_attempt_that_starts_after_it_was_given_up_is_ended() -> None:
 
     machine.say(b"again", a_start(1))
 
-    assert machine.sent(wire.End, b"again") == [wire.End(EPOCH, an_id(1), 1, "kill")]
+    assert machine.sent(wire.End, b"again") == [wire.End(EPOCH, "kill", (an_attempt(1),))]
     assert machine.states(1) == ["lost"]
 
 

@@ -93,7 +93,15 @@ def test_the_row_of_a_failed_job_says_why() -> None:
     machine.submit(a_spec(1))
     machine.run(1, outcome="failed", error_type="ValueError", error_text="no such layer")
 
-    assert machine.why(1) == "no such layer"
+    assert machine.why(1) == "ValueError: no such layer"
+
+
+def test_the_row_of_a_job_that_exited_says_how() -> None:
+    machine = Machine(1000)
+    machine.submit(a_spec(1))
+    machine.run(1, outcome="failed", error_type="JobExited", error_text="exited with status 3")
+
+    assert machine.why(1) == "exited with status 3"
 
 
 def test_lists_of_jobs_with_long_names_still_fit_their_messages() -> None:

@@ -6,7 +6,7 @@ from broker.jobs import State
 from grn_zmq import wire
 from grn_zmq.records import JobSpec
 from tests.broker.machine import Machine
-from tests.builders import MIB, a_hello, a_spec, an_id
+from tests.builders import MIB, a_hello, a_spec, an_attempt, an_id
 
 
 def child_of(parent: int, number: int, **changes: object) -> JobSpec:
@@ -209,7 +209,7 @@ def test_the_children_of_a_job_end_with_its_process() -> None:
     machine.lose(an_id(950))
 
     assert machine.states(2, 3) == ["assigned", "cancelled"]
-    assert [end.job_id for end in machine.sent(wire.End)] == [an_id(2)]
+    assert [end.attempts for end in machine.sent(wire.End)] == [(an_attempt(2),)]
 
 
 def test_a_parent_that_is_unknown_or_over_makes_no_difference() -> None:

@@ -20,7 +20,7 @@ from grn_zmq.codec import MAX_HEADER_BYTES
 from grn_zmq.discovery import Address, BrokerLock, find_address, is_locked
 from grn_zmq.errors import BrokerRunning, VersionMismatch
 from grn_zmq.paths import Places, find_places
-from tests.builders import a_greet, a_spec, an_id
+from tests.builders import a_greet, a_piece, a_spec, an_id
 from tests.cli.scripts import TRACEBACK, Running
 from tests.waiting import PATIENCE, until
 
@@ -142,7 +142,7 @@ GOOD: Final[list[wire.Message]] = [
     wire.Want(("digest",)),
     wire.Finished(1, ()),
     wire.Report(1, 2, 3, 0.5, ()),
-    wire.Output(an_id(1), 1, "stdout", b"text"),
+    wire.Output((a_piece(1),)),
     wire.Welcome(wire.PROTOCOL, 1, 1),
     wire.Assign(1, ()),
 ]

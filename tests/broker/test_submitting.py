@@ -15,7 +15,7 @@ from tests.broker.machine import (
     sent,
     worker,
 )
-from tests.builders import a_greet, a_hello, a_report, a_result, a_spec, an_id
+from tests.builders import a_greet, a_hello, a_piece, a_report, a_result, a_spec, an_id
 
 OTHER = b"other client"
 FUNCTION, CONTEXT = Blob("f" * 64, b"function"), Blob("c" * 64, b"context")
@@ -72,7 +72,7 @@ def test_a_stranger_must_greet_first(message: wire.Message) -> None:
         wire.Finished(EPOCH, (a_result(1),)),
         wire.Started(()),
         a_report(foreign_bytes=1),
-        wire.Output(an_id(1), 1, "stdout", b"x"),
+        wire.Output((a_piece(1),)),
         wire.Want(()),
         wire.Welcome(1, 1, 1),
         wire.Assign(EPOCH, ()),

@@ -36,6 +36,18 @@ def test_finding_creates_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_is_missing_above_is_made_private_too(tmp_path: Path) -> None:
+    places = find_places({"XDG_STATE_HOME": str(tmp_path / "state")})
+    umask = os.umask(0o022)
+    try:
+        places.make()
+    finally:
+        os.umask(umask)
+
+    assert places.directory == tmp_path / "state" / "grn" / "run"
+    assert places.directory.parent.stat().st_mode & 0o777 == 0o700
+
+
 def test_directories_are_private_whatever_the_umask(places: Places) -> None:
     umask = os.umask(0)
     try:

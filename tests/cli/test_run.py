@@ -270,3 +270,23 @@ def test_a_usage_error_is_some_usage_and_one_line_that_helps() -> None:
         assert refused.returncode == 2
         assert FORMS in line
         assert all(one.startswith(("Usage: ", "Try ")) for one in usage if one)
+
+
+def test_bytes_that_are_no_text_reach_the_command_as_they_are() -> None:
+    done = run("grn", "run", "--", "echo", os.fsdecode(b"\xff"))
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"\xff\n", b"")
+
+
+def test_a_command_of_any_length_runs_under_a_type_of_bounded_length() -> None:
+    long = "x" * 10_000
+
+    one = run("grn", "run", "--", "echo", long)
+    other = run("grn-run", f"echo {long} 7")
+
+    assert (one.returncode, one.stdout) == (0, f"{long}\n".encode()), one.stderr
+    assert (other.returncode, other.stdout) == (0, f"{long} 7\n".encode()), other.stderr
+    rows = json.loads(run("grn", "ps", "--all", "--json").stdout)
+    types = {row["job_type"] for row in rows if row["job_type"].startswith("echo xxx")}
+    assert len(types) == 2
+    assert {len(job_type) for job_type in types} == {4096}

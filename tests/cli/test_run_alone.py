@@ -158,13 +158,11 @@ def test_r93_ctrl_c_ends_commands_broker_and_workers(tmp_path: Path) -> None:
 
 def test_r93_ctrl_c_twice_does_not_wait_for_a_deaf_command(tmp_path: Path) -> None:
     mark = tmp_path / "pid"
-    with Running("grn-run", *ONE, sleeper(mark, 'trap "" INT TERM;')) as running:
+    with Running("grn-run", *ONE, "-d", sleeper(mark, 'trap "" INT TERM;')) as running:
         until(lambda: are_there(mark), 20, running.said)
         everybody = [*descendants(running.pid), *pids_of(mark)]
         running.interrupt()
-        signalled = f"/proc/{running.pid}/status"
-        until(lambda: "SigPnd:\t0000000000000000" in Path(signalled).read_text(), 5)
-        time.sleep(0.2)  # it is a person who presses twice
+        running.until_err(" cancelling ")  # the broker has been asked: now it waits
 
         running.interrupt()
 
@@ -261,3 +259,31 @@ def test_a_job_that_its_command_spawned_ends_before_the_broker_is_stopped(
     assert done.returncode == 0, done.stderr
     assert mark.read_text() == "done"
     assert b"waiting for 1 more job" in done.stderr
+
+
+def held(begun: Path, gate: Path) -> str:
+    """A command that says that it has begun, and ends when the gate is there."""
+    return f"sh -c 'echo $$ > {begun}; while [ ! -e {gate} ]; do sleep 0.05; done; echo done'"
+
+
+def test_the_jobs_of_another_run_that_joined_end_before_the_broker_is_stopped(
+    tmp_path: Path,
+) -> None:
+    begun, gates = (
+        [tmp_path / "begun-1", tmp_path / "begun-2"],
+        [tmp_path / "1", tmp_path / "2"],
+    )
+    with Running("grn-run", *HOST, held(begun[0], gates[0])) as first:
+        until(lambda: are_there(begun[0]), 20, first.said)
+        with Running("grn-run", held(begun[1], gates[1])) as second:
+            until(lambda: are_there(begun[1]), 20, second.said)
+
+            gates[0].touch()
+            first.until_err("waiting for 1 more job")
+            assert second.process.poll() is None
+            gates[1].touch()
+
+            assert second.ended() == 0, second.said()
+            assert second.out == "done\n"
+        assert first.ended() == 0, first.said()
+        assert first.out == "done\n"

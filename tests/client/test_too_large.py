@@ -2,8 +2,10 @@
 
 import pytest
 
-from grn_zmq import codec, jobmain
+from grn_zmq import codec, jobmain, submission
 from grn_zmq.errors import TooLarge
+from grn_zmq.options import JobOptions
+from grn_zmq.submission import describe_call
 from grn_zmq.tracebacks import load_exception
 
 
@@ -25,3 +27,27 @@ def test_a_result_that_just_fits_is_passed_on(monkeypatch: pytest.MonkeyPatch) -
     result: jobmain.Result = ({"outcome": "succeeded"}, bytes(10))
 
     assert jobmain._or_too_large(result) == result
+
+
+def test_a_function_too_large_for_a_message_is_refused_where_it_is_called(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = bytes(5000)
+    monkeypatch.setattr(submission, "MAX_PAYLOAD_BYTES", 4000)
+
+    with pytest.raises(TooLarge, match="the function") as caught:
+        describe_call(lambda: data, None, "t", JobOptions(), (), {})
+
+    assert caught.value.size_bytes > 5000
+    assert caught.value.limit_bytes == 4000
+
+
+def test_arguments_too_large_for_a_message_are_refused_where_they_are_given(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(submission, "MAX_PAYLOAD_BYTES", 4000)
+
+    with pytest.raises(TooLarge, match="the arguments") as caught:
+        describe_call(len, None, "t", JobOptions(), (bytes(5000),), {})
+
+    assert caught.value.size_bytes > 5000

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from grn_zmq import wire
-from grn_zmq.records import AttemptId, Begun, Blob, JobSpec, Result, Run, Use
+from grn_zmq.records import AttemptId, Begun, Blob, JobSpec, Piece, Released, Result, Run, Use
 from tests.builders import MIB, a_greet, a_result, a_spec
 from tests.simulation.oracle import of_result
 
@@ -168,8 +168,8 @@ class SimClient(Actor):
 
     def cancel(self) -> None:
         if self.world.job_ids:
-            job_id = self.rng.choice(self.world.job_ids)
-            self.say(wire.Cancel((job_id,), interrupt=self.rng.random() < 0.5))
+            job_ids = self.rng.choices(self.world.job_ids, k=self.rng.choice([1, 1, 3]))
+            self.say(wire.Cancel(tuple(job_ids), interrupt=self.rng.random() < 0.5))
 
     def attach(self) -> None:
         if self.world.job_ids:
@@ -183,8 +183,9 @@ class SimClient(Actor):
 
     def release(self) -> None:
         if self.releases:
-            job_id, attempt = self.releases.pop()
-            self.say(wire.Release(job_id, attempt, failed=self.rng.random() < 0.3))
+            runs = [Released(*one, failed=self.rng.random() < 0.3) for one in self.releases]
+            self.say(wire.Release(tuple(runs)))
+            self.releases.clear()
 
     def die(self) -> None:
         self.alive = False
@@ -269,18 +270,23 @@ class SimWorker(Actor):
                     self.runs.setdefault(run.job_id, SimRun(run, patient=patient))
                     if run.function and run.function not in self.blobs:
                         self.say(wire.Want((run.function,)))
-            case wire.End(_, job_id, attempt, how) if job_id in self.runs:
-                one = self.runs[job_id]
-                if one.run.attempt == attempt:
-                    one.ending, one.given_up = True, how == "kill"
-            case wire.Release(job_id, attempt, failed) if job_id in self.runs:
-                if self.runs[job_id].run.attempt == attempt:
-                    self._finish(self.runs[job_id], "failed" if failed else "succeeded")
+            case wire.End(_, how, attempts):
+                for named in attempts:
+                    if one := self._run(named):
+                        one.ending, one.given_up = True, how == "kill"
+            case wire.Release(runs):
+                for released in runs:
+                    if one := self._run(released):
+                        self._finish(one, "failed" if released.failed else "succeeded")
             case wire.Recorded(_, attempts):
                 for ended in attempts:
                     self.unrecorded.pop((ended.job_id, ended.attempt), None)
             case wire.EndIdle():
                 self.idle = 0
+
+    def _run(self, named: AttemptId | Released) -> SimRun | None:
+        one = self.runs.get(named.job_id)
+        return one if one is not None and one.run.attempt == named.attempt else None
 
     def start(self) -> None:
         """Begin one attempt that has all it needs."""
@@ -365,8 +371,9 @@ class SimWorker(Actor):
                 one.child.submit()
 
     def print_something(self) -> None:
-        for one in list(self.runs.values())[:1]:
-            self.say(wire.Output(one.run.job_id, one.run.attempt, "stdout", b"x"))
+        attempts = [(one.run.job_id, one.run.attempt) for one in self.runs.values()]
+        if attempts:
+            self.say(wire.Output(tuple(Piece(*one, "stdout", b"x") for one in attempts)))
 
     def repeat_results(self) -> None:
         for result in self.unrecorded.values():

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 from broker.book import Book
-from broker.effects import Effect, Note, Send
+from broker.effects import Effect, Note, Peer, Send
 from broker.jobs import Job
 from grn_zmq import wire
-from grn_zmq.records import Outcome, Run
+from grn_zmq.records import Outcome, Piece, Run
 
 
 def of_result(run: Run) -> bytes:
@@ -50,6 +50,9 @@ class Oracle:
                 case Send(_, wire.Ended(outcomes)):
                     for outcome in outcomes:
                         self._judge(outcome)
+                case Send(peer, wire.Output(pieces)):
+                    for piece in pieces:
+                        self._judge_output(piece, peer)
         if any(what == "placed" for what, _ in story):
             self._judge_grants(story)
 
@@ -61,6 +64,13 @@ class Oracle:
             assert body == "real", f"{outcome.job_id} returned the value of its stand-in"
             assert job_id == outcome.job_id, "a value of another job"
             assert int(attempt) == self._book.jobs[job_id].attempt, "an older attempt's value"
+
+    def _judge_output(self, piece: Piece, peer: Peer) -> None:
+        job = self._book.jobs[piece.job_id]
+        watchers = [self._book.sessions[name].peer for name in job.watchers]
+        assert peer in watchers, f"{piece} was told to somebody who does not wait for it"
+        assert job.live, f"{piece} came after the end of its job"
+        assert job.attempt == piece.attempt, f"{piece} is of another attempt"
 
     def _judge_grants(self, story: list[tuple[str, object]]) -> None:
         """Check each grant against what was promised and measured when it was made."""

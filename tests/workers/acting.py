@@ -4,7 +4,7 @@ from typing import Any, TypeVar
 
 from grn_zmq import wire
 from grn_zmq.records import Begun, Blob, Result, Run
-from tests.builders import MIB, an_id
+from tests.builders import MIB, an_attempt, an_id
 from workers.core import (
     Level,
     Returned,
@@ -35,7 +35,7 @@ def assign(core: WorkerCore, *runs: Run, now: float = 0.0) -> list[Effect]:
 
 
 def end(core: WorkerCore, how: str, now: float, attempt: int = 1) -> list[Effect]:
-    return core.handle(wire.End(EPOCH, an_id(1), attempt, how), now)
+    return core.handle(wire.End(EPOCH, how, (an_attempt(1, attempt),)), now)
 
 
 def a_return(**changes: Any) -> Returned:

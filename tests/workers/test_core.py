@@ -100,9 +100,9 @@ def test_an_end_of_another_epoch_or_attempt_is_dropped() -> None:
     core = a_worker()
     assign(core, a_run(1))
 
-    assert core.handle(wire.End(EPOCH - 1, an_id(1), 1, "kill"), now=0.0) == []
+    assert core.handle(wire.End(EPOCH - 1, "kill", (an_attempt(1),)), now=0.0) == []
     assert end(core, "kill", now=0.0, attempt=2) == []
-    assert core.handle(wire.End(EPOCH, an_id(9), 1, "kill"), now=0.0) == []
+    assert core.handle(wire.End(EPOCH, "kill", (an_attempt(9),)), now=0.0) == []
 
 
 def test_a_clean_process_is_used_again_and_its_result_is_told_at_once() -> None:

@@ -3,7 +3,7 @@
 from signal import SIGINT, SIGTERM
 
 from grn_zmq import wire
-from tests.builders import MIB, a_run, an_attempt, an_id
+from tests.builders import MIB, a_release, a_run, an_attempt, an_id
 from tests.workers.acting import (
     CONTEXT,
     EPOCH,
@@ -47,6 +47,16 @@ def test_an_interrupt_is_followed_by_term_and_kill() -> None:
 
     assert result_in(core.gone(1, Gone(None, 9), now=30.0)).outcome == "killed"
     assert core.tick(now=100.0)[:1] != [Kill(1)]
+
+
+def test_one_message_ends_all_attempts_it_names() -> None:
+    core = a_worker()
+    assign(core, *map(a_run, (1, 2, 3)))
+
+    named = (an_attempt(3), an_attempt(9), an_attempt(2, attempt=2), an_attempt(1))
+    effects = core.handle(wire.End(EPOCH, "terminate", named), now=1.0)
+
+    assert effects == [Signal(3, SIGTERM), Signal(1, SIGTERM)]
 
 
 def test_terminate_is_followed_by_kill() -> None:
@@ -176,7 +186,7 @@ def test_an_inline_job_holds_its_lease_in_the_process_of_its_caller() -> None:
     assert assign(core, run, now=1.0) == [WatchCaller(an_id(1), 4321), begun(1)]
     core.sampled(a_level(j1=70), now=2.0)
 
-    effects = core.handle(wire.Release(an_id(1), 1, failed=False), now=4.0)
+    effects = core.handle(wire.Release((a_release(1),)), now=4.0)
 
     assert effects[0] == UnwatchCaller(an_id(1))
     result = result_in(effects)
@@ -188,7 +198,7 @@ def test_a_failed_inline_job_and_one_whose_caller_died_are_told_apart() -> None:
     core = a_worker()
     assign(core, *(a_run(number, kind="inline", function="", context="") for number in (1, 2)))
 
-    failed = core.handle(wire.Release(an_id(1), 1, failed=True), now=1.0)
+    failed = core.handle(wire.Release((a_release(1, failed=True),)), now=1.0)
     killed = core.caller_gone(an_id(2), now=1.0)
 
     assert (result_in(failed).outcome, result_in(killed).outcome) == ("failed", "killed")
@@ -199,10 +209,20 @@ def test_a_release_counts_only_for_this_attempt_of_an_inline_job() -> None:
     core = a_worker()
     assign(core, a_run(1, kind="inline", function="", context=""), a_run(2))
 
-    assert core.handle(wire.Release(an_id(1), 2, failed=False), now=1.0) == []
-    assert core.handle(wire.Release(an_id(2), 1, failed=False), now=1.0) == []
-    assert core.handle(wire.Release(an_id(3), 1, failed=False), now=1.0) == []
+    wrong = (a_release(1, attempt=2), a_release(2), a_release(3))
+    assert core.handle(wire.Release(wrong), now=1.0) == []
     assert len(core.runs) == 2
+
+
+def test_one_message_releases_all_inline_jobs_it_names() -> None:
+    core = a_worker()
+    assign(core, *(a_run(number, kind="inline", function="", context="") for number in (1, 2)))
+
+    named = (a_release(1), a_release(9), a_release(2, failed=True))
+    finished = replies(core.handle(wire.Release(named), now=1.0), wire.Finished)
+
+    assert [one.results[0].outcome for one in finished] == ["succeeded", "failed"]
+    assert core.runs == {}
 
 
 def test_an_inline_job_is_not_signalled() -> None:
@@ -212,6 +232,16 @@ def test_an_inline_job_is_not_signalled() -> None:
     assert end(core, "interrupt", now=1.0) == []
     assert core.end_everything(now=2.0) == []
     assert core.tick(now=100.0) == []
+
+
+def test_a_job_ended_because_its_worker_leaves_is_lost_and_says_so() -> None:
+    core = a_worker()
+    assign(core, a_run(1))
+    core.end_everything(now=1.0)
+
+    result = result_in(core.gone(1, Gone(None, int(SIGTERM)), now=2.0))
+
+    assert (result.outcome, result.error_text) == ("lost", "its worker was stopped")
 
 
 def test_an_inline_job_that_was_given_up_is_forgotten() -> None:
