@@ -110,8 +110,18 @@ class Client:
             connection.send(spec)
         return pending
 
+    def check_can_wait(self) -> None:
+        """Refuse to wait in the thread that would have to receive the answer."""
+        connection = self._connection
+        if connection is not None and connection.is_this_thread:
+            raise RuntimeError(
+                "a callback of a future cannot wait for a job: it runs in the thread that "
+                "receives results. Use submit() there, or hand the work to another thread"
+            )
+
     def wait_accepted(self, pending: Pending) -> None:
         """Wait until the broker has the job safe, then leave it alone."""
+        self.check_can_wait()
         pending.accepted.wait()
         with self._lock:
             self._pending.pop(pending.future.job_id, None)

@@ -57,6 +57,30 @@ class Future(concurrent.futures.Future[R], Generic[R]):
         """Whether the job has been handed to a job process and has not ended."""
         return self._began and not self.done()
 
+    def result(self, timeout: float | None = None) -> R:
+        """Wait for the job and return what its function returned.
+
+        Args:
+            timeout: Seconds to wait; None waits for ever.
+
+        Raises:
+            Exception: Whatever the function raised, its own frames in the traceback.
+            JobError: The job ended otherwise: killed, exited, lost.
+            CancelledError: It was cancelled.
+            TimeoutError: The job is still running. It is not cancelled.
+        """
+        self._check_can_wait()
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Wait for the job and return what `result` would raise, or None."""
+        self._check_can_wait()
+        return super().exception(timeout)
+
+    def _check_can_wait(self) -> None:
+        if not self.done():
+            self._client.check_can_wait()
+
     def cancel(self) -> bool:
         """End the job, also a running one; True if its outcome will be cancelled.
 

@@ -237,3 +237,20 @@ def test_map_with_an_item_that_cannot_be_pickled_cancels_those_before_it(gate: P
 
     until(lambda: states("mapped in vain") == ["cancelled"] * 2, 10)
     all_leases_are_freed()
+
+
+def test_a_callback_that_waits_for_a_job_is_told_why_it_cannot() -> None:
+    errors: list[BaseException] = []
+
+    def wait(_: object) -> None:
+        for call in (add, add.spawn):
+            try:
+                call(1, 2)
+            except RuntimeError as error:
+                errors.append(error)
+
+    add.submit(1, 2).add_done_callback(wait)
+
+    until(lambda: len(errors) == 2)
+    assert all("another thread" in str(error) for error in errors)
+    assert add(2, 1) == 3
