@@ -44,7 +44,6 @@ class Pending:
     begun: "queue.SimpleQueue[Begun | None] | None" = None
     last_begun: Begun | None = None
     abandoned: bool = False
-    number: int = 0
 
     @property
     def attached(self) -> bool:
@@ -205,7 +204,6 @@ class Client:
             case wire.Accepted():
                 for one in message.jobs:
                     if pending := self._pending.get(one.job_id):
-                        pending.number = one.number
                         pending.accepted.set()
             case wire.Want():
                 self._on_want(message)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from .client import Pending, this_client
 from .errors import BrokerUnavailable
+from .peaks import reset_peak
 from .pinning import device_variables, pin_of, takes_pin
 from .records import Begun, JobSpec
 from .submission import bind_by, inline_job, new_id, parent_id
@@ -176,7 +177,7 @@ class _Lease:
     def body(self, begun: Begun) -> Iterator[None]:
         """The time between start and release: environment set, then put back."""
         token = inline_job.set(begun.job_id)
-        _reset_peak()
+        reset_peak()
         failed = True
         try:
             with device_variables(begun.environment):
@@ -223,12 +224,3 @@ async def in_own_thread(wait: Callable[[], T]) -> T:
 
     threading.Thread(target=run, name="grn-inline", daemon=True).start()
     return await asyncio.shield(asyncio.wrap_future(waited))
-
-
-def _reset_peak() -> None:
-    """Let the kernel's peak counter begin anew, so that this job's peak is its own."""
-    try:
-        with open("/proc/self/clear_refs", "w") as file:
-            file.write("5")
-    except OSError:
-        pass

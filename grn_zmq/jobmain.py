@@ -20,6 +20,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final, NoReturn
 
 from . import channel, keeper
+from .peaks import reset_peak
 
 # Run by `interpreter -P -c BOOT package_dir ctl_fd job_fd`.
 BOOT: Final = (
@@ -30,8 +31,6 @@ LEAVE_S: Final = 5.0
 # What shells say of a command that is not there, and of one that cannot be run.
 NOT_FOUND_STATUS: Final = 127
 NOT_EXECUTABLE_STATUS: Final = 126
-# Writing this to clear_refs sets the peak counter back to the present size.
-RESET_PEAK: Final = "5"
 
 Result = tuple[dict[str, object], bytes]
 
@@ -103,7 +102,7 @@ class JobSide:
         streams = _take_streams(packet.fds)
         self._update_environment(packet.header)
         cwd = _cwd()
-        _reset_peak()
+        reset_peak()
         before_bytes = _peak_bytes()
         try:
             header, body = _or_too_large(self._call(packet))
@@ -340,14 +339,6 @@ def _has_children() -> bool:
     except ChildProcessError:
         return False
     return True
-
-
-def _reset_peak() -> None:
-    try:
-        with open("/proc/self/clear_refs", "w") as clear_refs:
-            clear_refs.write(RESET_PEAK)
-    except OSError:
-        pass  # the peak then covers the whole life of the process
 
 
 def _peak_bytes() -> int:

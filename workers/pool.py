@@ -5,6 +5,7 @@ import select
 from collections.abc import Iterator, Mapping
 
 from grn_zmq.context import Context
+from grn_zmq.peaks import reset_peak
 
 from .devices.device import Tree
 from .jobprocess import Event, JobProcess, Run
@@ -69,12 +70,10 @@ class Pool:
         return Tree(process.keeper_pid, process.pid, baseline)
 
     def reset_peak(self, key: int) -> None:
-        """Let the kernel's peak counter of the job process begin anew."""
-        try:
-            with open(f"/proc/{self._processes[key].pid}/clear_refs", "w") as file:
-                file.write("5")
-        except OSError:
-            pass  # it is ending, or the kernel lacks the counter: then it counts as used
+        """Forget what the job process once had; what it keeps is what counts."""
+        pid = self._processes[key].pid
+        if pid is not None:
+            reset_peak(pid)
 
     def baseline_bytes(self, key: int) -> int:
         return 0 if key in self._commands else self._processes[key].baseline_bytes
