@@ -112,6 +112,8 @@ class BrokerCore:
             stdin=spec.stdin,
             reuse=spec.reuse,
             pid=session.pid if session else 0,
+            enforce=spec.enforce,
+            young=False,
             payload=spec.payload,
         )
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from .client import Pending, this_client
 from .errors import BrokerUnavailable
+from .naming import version_of_function
 from .peaks import reset_peak
 from .pinning import device_variables, pin_of, takes_pin
 from .records import Begun, JobSpec
@@ -208,6 +209,11 @@ class _Lease:
             detached=False,
             has_stand_in=self._job.stand_in is not None,
             reuse=False,
+            version=version_of_function(self._job.grn_function),
+            memory_bytes=options.memory_bytes,
+            priority=options.priority,
+            oom_retries=0,  # its body runs in the caller: nobody else can run it again
+            enforce=False,
             payload=b"",
         )
 

@@ -5,12 +5,11 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from types import CodeType
 from typing import Any
 
-# What a job type may have at most; the same as `records.MAX_NAME`, which is not imported here
-# because the wire comes only with the first call.
-MAX_NAME = 4096
+from .limits import MAX_NAME
 
 _NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?\Z")
 
@@ -67,3 +66,37 @@ def type_of_command(text: str) -> str:
 
     tail = hashlib.sha256(typed.encode()).hexdigest()
     return f"{typed[: MAX_NAME - len(tail) - 1]}…{tail}"
+
+
+def version_of_function(function: Callable[..., Any]) -> str:
+    """Name what the function does now: other code gives another text, other lines do not."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if code is None:
+        return ""
+    import hashlib
+
+    return hashlib.sha256(b"\0".join(_said(code))).hexdigest()[:16]
+
+
+def _said(code: CodeType) -> Iterator[bytes]:
+    yield code.co_code
+    yield repr(code.co_names).encode(errors="backslashreplace")
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _said(constant)
+        else:
+            yield repr(constant).encode(errors="backslashreplace")
+
+
+def version_of_command(words: Sequence[str]) -> str:
+    """Name the state of the programs in a command line: when each was last written."""
+    programs = [word for at, word in enumerate(words) if at == 0 or word.endswith(".py")]
+    times: list[str] = []
+    for program in programs:
+        try:
+            times.append(str(os.stat(program).st_mtime_ns))
+        except (OSError, ValueError):
+            continue  # found through PATH, or no file at all
+    return " ".join(times)

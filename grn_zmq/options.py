@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
+from .limits import MAX_NAME, MAX_PRIORITY, MAX_RETRIES
+from .units import parse_bytes
+
 _POLICIES: Final = {
     "spread": "spread",
     "spreading": "spread",
@@ -24,6 +27,10 @@ class JobOptions:
     name: str = ""
     by: tuple[str, ...] = ()
     policy: str = "spread"
+    memory: str = ""
+    priority: int = 0
+    oom_retries: int = 2
+    enforce: bool = False
     inline: bool = False
     reuse: bool = True
     when_unavailable: str = "raise"
@@ -42,7 +49,23 @@ class JobOptions:
             all(isinstance(name, str) and name.isidentifier() for name in self.by),
             f"by={self.by!r} must be names of arguments, such as by=('batch_size',)",
         )
-        for option in ("inline", "reuse"):
+        _check(isinstance(self.memory, str), f"memory={self.memory!r} must be a text: '6GiB'")
+        for option, least, most in (
+            ("priority", -MAX_PRIORITY, MAX_PRIORITY),
+            ("oom_retries", 0, MAX_RETRIES),
+        ):
+            value = getattr(self, option)
+            _check(
+                isinstance(value, int) and not isinstance(value, bool),
+                f"{option}={value!r} must be a whole number",
+            )
+            if not least <= value <= most:
+                raise ValueError(f"{option}={value!r} must be within {least} and {most}")
+        try:
+            self.memory_bytes  # noqa: B018  (a wrong size is told when decorating)
+        except ValueError as error:
+            raise ValueError(f"memory={self.memory!r}: {error}") from None
+        for option in ("enforce", "inline", "reuse"):
             _check(
                 isinstance(getattr(self, option), bool),
                 f"{option}={getattr(self, option)!r} must be True or False",
@@ -52,6 +75,11 @@ class JobOptions:
                 f"when_unavailable={self.when_unavailable!r} must be 'raise' or 'local'"
             )
         _check(_is_environment(self.env), f"env={self.env!r} must map names to texts")
+
+    @property
+    def memory_bytes(self) -> int:
+        """The first estimate of what the job needs; 0 if none was given."""
+        return parse_bytes(self.memory) if self.memory else 0
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> "JobOptions":
@@ -96,7 +124,7 @@ def _policy(value: object) -> str:
 
 
 def _is_text(value: object) -> bool:
-    return isinstance(value, str) and len(value) <= 4096 and value.isprintable()
+    return isinstance(value, str) and len(value) <= MAX_NAME and value.isprintable()
 
 
 def _is_environment(value: object) -> bool:

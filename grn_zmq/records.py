@@ -6,6 +6,8 @@ Each record checks its own closed sets, so that a wrong word is refused where it
 from dataclasses import dataclass, field
 from typing import Final
 
+from .limits import MAX_NAME, MAX_PRIORITY, MAX_RETRIES
+
 KINDS: Final = frozenset({"call", "command", "inline"})
 POLICIES: Final = frozenset({"spread", "pack"})
 STREAMS: Final = frozenset({"stdout", "stderr"})
@@ -15,7 +17,6 @@ OUTCOMES: Final = frozenset(
 HOWS: Final = frozenset({"interrupt", "terminate", "kill"})
 
 
-MAX_NAME: Final = 4096
 _HEX: Final = frozenset("0123456789abcdef")
 
 Scalar = int | float | str | bool
@@ -65,6 +66,11 @@ class JobSpec:
     detached: bool
     has_stand_in: bool
     reuse: bool
+    version: str
+    memory_bytes: int
+    priority: int
+    oom_retries: int
+    enforce: bool
     payload: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
@@ -73,6 +79,10 @@ class JobSpec:
         require(self.policy in POLICIES, f"unknown policy {self.policy[:40]!r}")
         require(0 < len(self.job_type) <= MAX_NAME, "a job type has 1 to 4096 characters")
         require(len(self.name) <= MAX_NAME, "a name has at most 4096 characters")
+        require(len(self.version) <= MAX_NAME, "a version has at most 4096 characters")
+        require(0 <= self.memory_bytes < 2**63, "memory is a number of bytes, or 0")
+        require(abs(self.priority) <= MAX_PRIORITY, f"priority is within ±{MAX_PRIORITY}")
+        require(0 <= self.oom_retries <= MAX_RETRIES, f"at most {MAX_RETRIES} retries")
         for value in self.by.values():
             require_scalar(value)
         if self.parent:
@@ -81,7 +91,10 @@ class JobSpec:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One attempt of a job inside its lease, as the worker needs to know it."""
+    """One attempt of a job inside its lease, as the worker needs to know it.
+
+    `enforce` caps it to its lease; a `young` type is looked at more often.
+    """
 
     job_id: str
     attempt: int
@@ -95,6 +108,8 @@ class Run:
     stdin: str
     reuse: bool
     pid: int
+    enforce: bool
+    young: bool
     payload: bytes = field(repr=False)
 
 
@@ -133,7 +148,11 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How an attempt ended, as its worker saw it."""
+    """How an attempt ended, as its worker saw it.
+
+    `need_bytes` is what it would have managed with, where its framework tells (else 0);
+    `asked_bytes` what it could not get when it ran out of memory.
+    """
 
     job_id: str
     attempt: int
@@ -141,6 +160,10 @@ class Result:
     exit_status: int | None
     signal: int | None
     peak_bytes: int
+    need_bytes: int
+    asked_bytes: int
+    utilisation: float
+    mean_utilisation: float
     seen: bool
     run_s: float
     error_type: str
@@ -153,7 +176,11 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a job ended, as its client is told."""
+    """How a job ended, as its client is told.
+
+    `predicted_bytes` is what was expected when it was placed (0 if nothing was), `fit` how
+    many such jobs its device holds at once by what is known now.
+    """
 
     job_id: str
     outcome: str
@@ -164,6 +191,9 @@ class Outcome:
     seen: bool
     wait_s: float
     run_s: float
+    attempts: int
+    predicted_bytes: int
+    fit: int
     error_type: str
     error_text: str
     need_bytes: int
@@ -205,7 +235,9 @@ class JobRow:
     why: str
     device: str
     attempt: int
+    priority: int
     measuring: bool
+    predicted_bytes: int
     lease_bytes: int
     used_bytes: int
     peak_bytes: int
@@ -227,6 +259,27 @@ class DeviceRow:
     leased_bytes: int
     jobs: int
     measuring: str
+    utilisation: float
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileRow:
+    """What is known of one cell: a job type, the arguments that matter, a device model."""
+
+    job_type: str
+    by: dict[str, Scalar]
+    device_class: str
+    devices: int
+    runs: int
+    predicted_bytes: int
+    kind: str
+    peak_bytes: int
+    mean_bytes: int
+    need_bytes: int
+    bound_bytes: int
+    ooms: int
+    failures: int
+    duration_s: float
     utilisation: float
 
 

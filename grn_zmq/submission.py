@@ -12,6 +12,7 @@ from typing import Any, Final
 from .codec import MAX_BODY_BYTES
 from .context import Context, limits, umask
 from .errors import TooLarge
+from .naming import version_of_function
 from .options import JobOptions
 from .payload import digest, dump_arguments, dump_function
 from .records import Blob, JobSpec, Scalar, require_scalar
@@ -70,6 +71,11 @@ def describe_call(
         detached=detached,
         has_stand_in=stand_in is not None,
         reuse=options.reuse,
+        version=version_of_function(function),
+        memory_bytes=options.memory_bytes,
+        priority=options.priority,
+        oom_retries=options.oom_retries,
+        enforce=options.enforce,
         payload=content,
     )
     return spec, (code, context)

@@ -22,6 +22,7 @@ from .records import (
     Numbered,
     Outcome,
     Piece,
+    ProfileRow,
     Released,
     Result,
     Run,
@@ -32,7 +33,7 @@ from .records import (
 
 __all__ = ["PROTOCOL", "BadMessage", "Frames", "decode", "encode"]
 
-PROTOCOL: Final = 1
+PROTOCOL: Final = 2
 
 # Enough to fill a loop turn, small enough that a header stays far below its limit.
 MAX_JOBS_PER_MESSAGE: Final = 128
@@ -117,6 +118,24 @@ class AskDevices:
 
 
 @dataclass(frozen=True, slots=True)
+class AskProfiles:
+    """Client -> broker: list what is known of job types, from the row `after` on."""
+
+    kind: ClassVar[str] = "ask-profiles"
+
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetProfiles:
+    """Client -> broker: forget what was measured of these job types."""
+
+    kind: ClassVar[str] = "forget-profiles"
+
+    job_types: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Welcome:
     """Broker -> client, worker: greeting taken. Messages of another epoch do not count."""
 
@@ -191,6 +210,25 @@ class DevicesAre:
     kind: ClassVar[str] = "devices-are"
 
     rows: tuple[DeviceRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProfilesAre:
+    """Broker -> client: the profiles asked for; `more` if the list goes on."""
+
+    kind: ClassVar[str] = "profiles-are"
+
+    rows: tuple[ProfileRow, ...]
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """Broker -> client: how many profiles are forgotten."""
+
+    kind: ClassVar[str] = "forgotten"
+
+    profiles: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +345,17 @@ class EndIdle:
 
 
 FromClient = (
-    Hello | Blobs | Submit | Cancel | Release | Attach | Received | AskJobs | AskDevices
+    Hello
+    | Blobs
+    | Submit
+    | Cancel
+    | Release
+    | Attach
+    | Received
+    | AskJobs
+    | AskDevices
+    | AskProfiles
+    | ForgetProfiles
 )
 FromWorker = Greet | Started | Finished | Report | Output | Want
 ToClient = (
@@ -321,6 +369,8 @@ ToClient = (
     | Ended
     | JobsAre
     | DevicesAre
+    | ProfilesAre
+    | Forgotten
 )
 ToWorker = Welcome | Refused | Blobs | Assign | End | Recorded | EndIdle | Release
 Message = FromClient | FromWorker | ToClient | ToWorker
@@ -329,6 +379,7 @@ MESSAGES: Final[Mapping[str, type]] = {
     message.kind: message
     for message in (
         Hello, Submit, Cancel, Release, Attach, Received, AskJobs, AskDevices,
+        AskProfiles, ForgetProfiles, ProfilesAre, Forgotten,
         Welcome, Accepted, Refused, Want, Cancelling, Ended, JobsAre, DevicesAre,
         Blobs, Output, Started, Greet, Finished, Report, Assign, End, Recorded, EndIdle,
     )

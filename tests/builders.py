@@ -14,6 +14,7 @@ from grn_zmq.records import (
     JobSpec,
     Outcome,
     Piece,
+    ProfileRow,
     Released,
     Result,
     Run,
@@ -45,6 +46,11 @@ def a_spec(number: int = 1, **changes: Any) -> JobSpec:
         detached=False,
         has_stand_in=False,
         reuse=True,
+        version="",
+        memory_bytes=0,
+        priority=0,
+        oom_retries=2,
+        enforce=False,
         payload=b"arguments",
     )
     return replace(spec, **changes)
@@ -117,6 +123,8 @@ def a_run(number: int = 1, **changes: Any) -> Run:
         stdin="",
         reuse=True,
         pid=900,
+        enforce=False,
+        young=False,
         payload=b"arguments",
     )
     return replace(run, **changes)
@@ -130,6 +138,10 @@ def a_result(number: int = 1, attempt: int = 1, **changes: Any) -> Result:
         exit_status=None,
         signal=None,
         peak_bytes=100 * MIB,
+        need_bytes=0,
+        asked_bytes=0,
+        utilisation=0.0,
+        mean_utilisation=0.0,
         seen=True,
         run_s=1.0,
         error_type="",
@@ -150,6 +162,9 @@ def an_outcome(number: int = 1, **changes: Any) -> Outcome:
         seen=True,
         wait_s=0.5,
         run_s=1.0,
+        attempts=1,
+        predicted_bytes=0,
+        fit=0,
         error_type="",
         error_text="",
         need_bytes=0,
@@ -182,7 +197,9 @@ def a_job_row(number: int = 1, **changes: Any) -> JobRow:
         why="",
         device="host:0",
         attempt=1,
+        priority=0,
         measuring=True,
+        predicted_bytes=0,
         lease_bytes=1000 * MIB,
         used_bytes=90 * MIB,
         peak_bytes=100 * MIB,
@@ -215,3 +232,24 @@ def a_use(number: int = 1, used: int = 100, attempt: int = 1) -> Use:
 
 def an_attempt(number: int = 1, attempt: int = 1) -> AttemptId:
     return AttemptId(an_id(number), attempt)
+
+
+def a_profile_row(**changes: Any) -> ProfileRow:
+    row = ProfileRow(
+        job_type="train.py::fit",
+        by={"batch_size": 32},
+        device_class="host",
+        devices=1,
+        runs=3,
+        predicted_bytes=110 * MIB,
+        kind="measured",
+        peak_bytes=100 * MIB,
+        mean_bytes=95 * MIB,
+        need_bytes=90 * MIB,
+        bound_bytes=0,
+        ooms=0,
+        failures=0,
+        duration_s=1.5,
+        utilisation=0.5,
+    )
+    return replace(row, **changes)

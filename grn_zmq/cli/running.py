@@ -18,7 +18,7 @@ from ..client import this_client
 from ..discovery import is_locked
 from ..errors import BrokerRunning, BrokerUnavailable, JobError, JobExited, JobKilled
 from ..futures import Future
-from ..naming import type_of_command
+from ..naming import type_of_command, version_of_command
 from ..paths import find_places
 from ..records import JobSpec
 from ..starting import Server, start
@@ -149,6 +149,11 @@ def submit_command(words: Sequence[str], job_type: str | None, stdin: str) -> Fu
         detached=False,
         has_stand_in=False,
         reuse=False,
+        version=version_of_command(words),
+        memory_bytes=0,
+        priority=0,
+        oom_retries=2,
+        enforce=False,
         payload=msgpack.packb(list(words), unicode_errors="surrogatepass"),
     )
     return this_client().submit(spec, (context,)).future

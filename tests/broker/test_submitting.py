@@ -48,7 +48,7 @@ def test_another_version_of_the_protocol_is_refused(greeting: wire.Message) -> N
 
     (refused,) = machine.sent(wire.Refused, OTHER)
     assert refused.reason == "version"
-    assert refused.text == "this broker speaks protocol 1, you speak 99"
+    assert refused.text == f"this broker speaks protocol {wire.PROTOCOL}, you speak 99"
     machine.say(OTHER, wire.AskDevices())
     assert machine.sent(wire.Refused)[0].reason == "greet-first"
 
