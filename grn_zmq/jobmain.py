@@ -3,7 +3,8 @@
     worker -> job    {"setup": true, "environment": ...} + context, once, first
                      {"kind": "call" | "command", "job_id", "attempt", ...} + content + 2 pipes
     job -> worker    {"ready": true, "pid", "baseline_bytes"} once set up
-                     {"outcome": "succeeded" | "failed" | "exited", ...} + value or exception
+                     {"outcome": "succeeded" | "failed" | "exited" | "oom", ...}
+                     + value or exception
 
 The end of the socket asks the process to leave. A command replaces the process; its outcome
 is the exit status that the keeper reports.
@@ -17,10 +18,13 @@ import threading
 import time
 import types
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from . import channel, keeper
+from . import caps, channel, frameworks, keeper
 from .peaks import reset_peak
+
+if TYPE_CHECKING:
+    from . import answers
 
 # Run by `interpreter -P -c BOOT package_dir ctl_fd job_fd`.
 BOOT: Final = (
@@ -31,8 +35,6 @@ LEAVE_S: Final = 5.0
 # What shells say of a command that is not there, and of one that cannot be run.
 NOT_FOUND_STATUS: Final = 127
 NOT_EXECUTABLE_STATUS: Final = 126
-
-Result = tuple[dict[str, object], bytes]
 
 
 def main() -> NoReturn:
@@ -82,7 +84,7 @@ class JobSide:
 
     def set_up(self, packet: channel.Packet) -> None:
         """Take over the client's context; what fails is told by the first run."""
-        from . import payload  # noqa: F401  (so that its size is part of the baseline)
+        from . import answers, payload  # noqa: F401  (so that they are in the baseline)
         from .context import Context
 
         try:
@@ -90,6 +92,7 @@ class JobSide:
             extra = _environment(packet.header)
             self.base_environment = {**context.environment, **extra}
             context.adopt(extra)
+            caps.lift_inherited(self.base_environment, os.environ)
             _freshen()
             _teach_multiprocessing()
         except BaseException as error:
@@ -99,15 +102,19 @@ class JobSide:
 
     def run_call(self, packet: channel.Packet) -> None:
         """Call the function, flush, answer."""
+        from . import answers
+
         streams = _take_streams(packet.fds)
-        self._update_environment(packet.header)
+        cap = _cap(packet.header)
+        self._update_environment(packet.header, cap)
         cwd = _cwd()
         reset_peak()
+        frameworks.reset_counters()
         before_bytes = _peak_bytes()
         try:
-            header, body = _or_too_large(self._call(packet))
+            header, body = answers.or_too_large(self._call(packet, cap))
         except BaseException as error:  # an interrupt between the function and the answer
-            header, body = _failure(error)
+            header, body = answers.failure(error, packet.header)
         if os.getpid() != self.pid:
             os._exit(0)  # a fork inside the function came back from it
         intact = _flush() and _streams() == streams and _cwd() == cwd
@@ -115,30 +122,32 @@ class JobSide:
         header |= {
             "threads": threads,
             "children": children,
-            "clean": intact and not threads and not children,
+            "clean": intact and not threads and not children and caps.can_be_lifted(),
             "before_bytes": before_bytes,
             "peak_bytes": _peak_bytes(),
+            **frameworks.counters()._asdict(),
         }
         _silence_streams()
         channel.send(self.sock, header, body)
 
-    def _call(self, packet: channel.Packet) -> Result:
-        from . import payload
+    def _call(self, packet: channel.Packet, cap: caps.Cap | None) -> "answers.Result":
+        from . import answers, payload
 
         try:
             signal.signal(signal.SIGINT, self.on_interrupt)
             if self.setup_error is not None:
                 raise self.setup_error
             function, content = self._function(packet)
-            args, kwargs = payload.load_arguments(content)
-            value = function(*args, **kwargs)
-            if isinstance(value, Coroutine):
-                value = _await(value)
-            return {"outcome": "succeeded"}, payload.dump_value(value)
+            with caps.capped(cap):
+                args, kwargs = payload.load_arguments(content)
+                value = function(*args, **kwargs)
+                if isinstance(value, Coroutine):
+                    value = _await(value)
+                return {"outcome": "succeeded"}, payload.dump_value(value)
         except SystemExit as request:
-            return {"outcome": "exited", "exit_status": _exit_status(request)}, b""
+            return answers.departure(request, packet.header)
         except BaseException as error:
-            return _failure(error)
+            return answers.failure(error, packet.header)
         finally:
             chosen = signal.getsignal(signal.SIGINT)  # None: by C code, unknown to Python
             self.on_interrupt = signal.default_int_handler if chosen is None else chosen
@@ -160,9 +169,9 @@ class JobSide:
             function = stand_in
         return function, content[size:]
 
-    def _update_environment(self, header: Mapping[str, object]) -> None:
+    def _update_environment(self, header: Mapping[str, object], cap: caps.Cap | None) -> None:
         """Set this run's variables, and put back those only the run before had."""
-        wanted = _environment(header)
+        wanted = caps.environment(cap, self.base_environment) | _environment(header)
         wanted["GRN_JOB_ID"] = str(header["job_id"])
         wanted["GRN_ATTEMPT"] = str(header["attempt"])
         for name in self.run_names - wanted.keys():
@@ -179,7 +188,8 @@ class JobSide:
         import msgpack
 
         _take_streams(packet.fds)
-        self._update_environment(packet.header)
+        cap = _cap(packet.header)
+        self._update_environment(packet.header, cap)
         argv = msgpack.unpackb(packet.body, unicode_errors="surrogatepass")
         for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
@@ -187,6 +197,8 @@ class JobSide:
             if self.setup_error is not None:
                 raise self.setup_error
             _open_stdin(str(packet.header["stdin"]))
+            if cap is not None and cap.on_host:
+                caps.limit_data(cap)
         except BaseException as error:
             _refuse(f"{argv[0]}: cannot be started: {error}", NOT_EXECUTABLE_STATUS)
         try:
@@ -253,36 +265,12 @@ def _await(coroutine: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(awaited())
 
 
-def _failure(error: BaseException) -> Result:
-    from . import tracebacks
-
-    header: dict[str, object] = {
-        "outcome": "failed",
-        "error_type": tracebacks.error_type(error),
-        "error_text": tracebacks.error_text(error),
-    }
-    return header, tracebacks.dump_exception(error)
-
-
-def _or_too_large(result: Result) -> Result:
-    """Give the result, or where it is too large for a message, an error that says so."""
-    from .codec import MAX_BODY_BYTES
-    from .errors import TooLarge
-
-    size = len(result[1])
-    if size <= MAX_BODY_BYTES:
-        return result
-    return _failure(TooLarge("the result", size, MAX_BODY_BYTES))
-
-
-def _exit_status(request: SystemExit) -> int:
-    """Return the status `sys.exit` asked for, as the interpreter would."""
-    if request.code is None:
-        return 0
-    if isinstance(request.code, int):
-        return request.code & 0xFF
-    print(request.code, file=sys.stderr)
-    return 1
+def _cap(header: Mapping[str, object]) -> caps.Cap | None:
+    """What this run may have; None if it is not to be held to it."""
+    cap_bytes, total_bytes = header["cap_bytes"], header["total_bytes"]
+    assert isinstance(cap_bytes, int)
+    assert isinstance(total_bytes, int)
+    return caps.Cap(cap_bytes, total_bytes, bool(header["on_host"])) if cap_bytes else None
 
 
 def _ignore_signal(number: int, frame: object) -> None:

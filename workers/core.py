@@ -1,7 +1,7 @@
 """The worker's decisions: messages and process events in, effects out, time is an argument."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from signal import SIGINT, SIGTERM
 from typing import Final
 
@@ -21,6 +21,8 @@ from .effects import (
     UnwatchCaller,
     WatchCaller,
 )
+from .events import Gone, Level, Returned
+from .results import result_of, result_of_exit, result_of_return
 from .runs import ActiveRun, Phase, Process, Processes
 
 # Between TERM and KILL, and between INT and TERM.
@@ -35,41 +37,14 @@ REPEAT_S: Final = 30.0
 HEARTBEAT_S: Final = 1.0
 # A change of this part of the device is told at once instead of with the next heartbeat.
 NOTABLE_PART: Final = 64
-# Of the name and text of an exception, in characters: messages are bounded.
-MOST_SAID: Final = 8192
-
-
-@dataclass(frozen=True, slots=True)
-class Returned:
-    """A job process told how its function ended."""
-
-    outcome: str
-    exit_status: int | None
-    error_type: str
-    error_text: str
-    payload: bytes
-    reusable: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Gone:
-    """A job process and its whole tree are proved dead."""
-
-    exit_status: int | None
-    signal: int | None
-    peak_bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Level:
-    """What the device shows now."""
-
-    used_bytes: int
-    foreign_bytes: int
-    idle_bytes: int
-    utilisation: float
-    by_job: Mapping[str, int]
-    seen: frozenset[str]
+# How often the device is looked at: while jobs run, while nothing does, and in the first
+# minute of a type that is hardly known, where looking, all told, must take less than a
+# fiftieth of a core. A peak as long as two periods is never missed.
+SAMPLE_S: Final = 0.1
+IDLE_SAMPLE_S: Final = 1.0
+YOUNG_SAMPLE_S: Final = 0.04
+YOUNG_FOR_S: Final = 60.0
+COST_PART: Final = 0.018
 
 
 class WorkerCore:
@@ -77,6 +52,7 @@ class WorkerCore:
 
     def __init__(self, device: str, environment: Mapping[str, str], total_bytes: int) -> None:
         self.device = device
+        self.on_host = device.startswith("host")
         self.environment = dict(environment)
         self.epoch = 0
         self.runs: dict[str, ActiveRun] = {}
@@ -179,7 +155,7 @@ class WorkerCore:
         """The job process could not even be started."""
         process = self.processes.pop(key)
         active = self.runs[process.job_id]
-        result = _result(active, now, "failed", "JobNotStarted", reason)
+        result = result_of(active, now, "failed", "JobNotStarted", reason)
         return self._finish(active, result, now)
 
     def returned(self, key: int, returned: Returned, now: float) -> list[Effect]:
@@ -188,11 +164,10 @@ class WorkerCore:
         active = self.runs.get(process.job_id)
         if active is None or active.result is not None:
             return [Note("a job process spoke out of turn", {"process": key}, "warning")]
-        result = replace(
-            _result(active, now, returned.outcome, returned.error_type, returned.error_text),
-            exit_status=returned.exit_status,
-            payload=returned.payload,
-        )
+        self._take_account(active, returned.peak_bytes)
+        if returned.counters is not None:
+            active.measured.take_counters(returned.counters)
+        result = result_of_return(active, returned, now)
         if returned.reusable and active.run.reuse and not active.asked_to_end:
             process.job_id = ""
             process.idle_since = now
@@ -210,19 +185,25 @@ class WorkerCore:
         active = self.runs.get(process.job_id) if process and process.job_id else None
         if active is None:
             return []
-        active.peak_bytes = max(active.peak_bytes, gone.peak_bytes)
+        self._take_account(active, gone.peak_bytes)
         if active.result is not None:
-            result = replace(active.result, peak_bytes=active.peak_bytes)
+            measured = active.measured
+            result = replace(active.result, peak_bytes=measured.peak_bytes, seen=measured.seen)
         else:
-            result = _result_of_exit(active, gone, now)
+            result = result_of_exit(active, gone, now, on_host=self.on_host)
         return self._finish(active, result, now)
+
+    def _take_account(self, active: ActiveRun, peak_bytes: int) -> None:
+        active.measured.take_peak(peak_bytes)
+        # What the kernel says at the end has the interpreter in it that became a command.
+        active.measured.seen |= bool(peak_bytes) and not self.on_host
 
     def caller_gone(self, job_id: str, now: float) -> list[Effect]:
         """The process that ran an inline job is dead."""
         active = self.runs.get(job_id)
         if active is None:
             return []
-        return self._finish(active, _result(active, now, "killed"), now)
+        return self._finish(active, result_of(active, now, "killed"), now)
 
     def _finish(self, active: ActiveRun, result: Result, now: float) -> list[Effect]:
         del self.runs[result.job_id]
@@ -250,7 +231,7 @@ class WorkerCore:
         if active.inline and how != "kill":
             return []  # it ends with its caller, who is told by itself
         if active.process is None:
-            return self._finish(active, _result(active, now, "cancelled"), now)
+            return self._finish(active, result_of(active, now, "cancelled"), now)
         if active.result is not None or active.asked_to_end:
             return []
         active.asked_to_end = True
@@ -267,7 +248,7 @@ class WorkerCore:
         if active is None or not active.inline:
             return []
         outcome = "failed" if released.failed else "succeeded"
-        return self._finish(active, _result(active, now, outcome), now)
+        return self._finish(active, result_of(active, now, outcome), now)
 
     def end_everything(self, now: float) -> list[Effect]:
         """The worker itself is leaving: TERM now, KILL when the grace is over."""
@@ -285,17 +266,17 @@ class WorkerCore:
         """Take note of what the device shows; tell the broker what matters."""
         for job_id, used_bytes in level.by_job.items():
             if active := self.runs.get(job_id):
-                active.used_bytes = used_bytes
-                if job_id in level.seen:  # else a guess: good for room, not for learning
-                    active.seen = True
-                    active.peak_bytes = max(active.peak_bytes, used_bytes)
+                active.measured.take_use(used_bytes, own=job_id in level.seen)
+        for active in self.runs.values():
+            if active.began_at is not None:
+                active.measured.take_load(level.utilisation, now)
         report = wire.Report(
             level.used_bytes,
             level.foreign_bytes,
             level.idle_bytes,
             level.utilisation,
             tuple(
-                Use(one.run.job_id, one.run.attempt, one.used_bytes)
+                Use(one.run.job_id, one.run.attempt, one.measured.used_bytes)
                 for one in self.runs.values()
             ),
         )
@@ -303,6 +284,16 @@ class WorkerCore:
             return []
         self._told, self._told_at = report, now
         return [Reply(report)]
+
+    def sample_s(self, now: float, cost_s: float) -> float:
+        """Say how long after a look at the device the next is due.
+
+        Args:
+            cost_s: What a look takes of a core, with all that belongs to it.
+        """
+        if any(one.run.young and one.ran_s(now) < YOUNG_FOR_S for one in self.runs.values()):
+            return min(SAMPLE_S, max(YOUNG_SAMPLE_S, cost_s / COST_PART))
+        return SAMPLE_S if self.runs or self.processes else IDLE_SAMPLE_S
 
     def _notable(self, report: wire.Report) -> bool:
         told = self._told
@@ -343,34 +334,6 @@ class WorkerCore:
         return [Kill(active.process)]
 
 
-def _result(
-    active: ActiveRun, now: float, outcome: str, error_type: str = "", error_text: str = ""
-) -> Result:
-    began_at = now if active.began_at is None else active.began_at
-    return Result(
-        job_id=active.run.job_id,
-        attempt=active.run.attempt,
-        outcome=outcome,
-        exit_status=None,
-        signal=None,
-        peak_bytes=active.peak_bytes,
-        need_bytes=0,
-        asked_bytes=0,
-        utilisation=0.0,
-        mean_utilisation=0.0,
-        seen=active.seen,
-        run_s=max(0.0, now - began_at),
-        error_type=_sayable(error_type),
-        error_text=_sayable(error_text),
-        payload=b"",
-    )
-
-
-def _sayable(text: str) -> str:
-    """Make what the user's code said fit a message; the payload has it in full."""
-    return text[:MOST_SAID].encode(errors="backslashreplace").decode()[:MOST_SAID]
-
-
 def _close(processes: Iterable[Process], now: float) -> list[Effect]:
     """Let idle processes end quietly, and not for long."""
     effects: list[Effect] = []
@@ -378,17 +341,3 @@ def _close(processes: Iterable[Process], now: float) -> list[Effect]:
         process.kill_at = now + LEAVE_S
         effects.append(Close(process.key))
     return effects
-
-
-def _result_of_exit(active: ActiveRun, gone: Gone, now: float) -> Result:
-    """Say how an attempt ended whose process left without a word of its own."""
-    if active.leaving:
-        return _result(active, now, "lost", "JobLost", "its worker was stopped")
-    if gone.signal is not None:
-        text = f"killed by signal {gone.signal}"
-        return replace(_result(active, now, "killed", "", text), signal=gone.signal)
-    status = gone.exit_status or 0
-    if active.run.kind == "command" and status == 0:
-        return replace(_result(active, now, "succeeded"), exit_status=0)
-    text = f"exited with status {status}"
-    return replace(_result(active, now, "failed", "JobExited", text), exit_status=status)

@@ -14,13 +14,15 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from grn_zmq import channel
+from grn_zmq.frameworks import Counters
 
 Stream = Literal["stdout", "stderr"]
-Ending = Literal["succeeded", "failed", "exited"]
+Ending = Literal["succeeded", "failed", "exited", "oom"]
 ENDINGS: Final[Mapping[object, Ending]] = {
     "succeeded": "succeeded",
     "failed": "failed",
     "exited": "exited",
+    "oom": "oom",
 }
 
 # Large pipes spare the worker most wake-ups; the kernel may refuse (a limit per user).
@@ -46,6 +48,11 @@ class Run:
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     stdin: str = ""
     """A FIFO that a command reads; empty for none."""
+    on_host: bool = False
+    """Whether the device is a share of the machine's memory."""
+    total_bytes: int = 0
+    cap_bytes: int = 0
+    """What it is held to of the device's total; 0 for no cap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +85,9 @@ class Outcome:
     before_bytes: int
     peak_bytes: int
     """Peak of the job process itself; `before_bytes` is what it had before the call."""
+    asked_bytes: int | None
+    """What it could not get when it ran out of memory, 0 if not told; None if it did not."""
+    counters: Counters
     body: bytes = field(repr=False)
     """The pickled value, or the dumped exception."""
 
@@ -158,6 +168,9 @@ class JobProcess:
             "function": run.function,
             "function_size": len(blob),
             "stdin": run.stdin,
+            "on_host": run.on_host,
+            "total_bytes": run.total_bytes,
+            "cap_bytes": run.cap_bytes,
         }
         self._close_pipes()
         far_ends = [self._make_pipe("stdout"), self._make_pipe("stderr")]
@@ -344,7 +357,7 @@ class JobProcess:
 
 def _outcome(packet: channel.Packet) -> Outcome:
     header = packet.header
-    status = header.get("exit_status")
+    status, asked_bytes = header.get("exit_status"), header.get("asked_bytes")
     outcome = ENDINGS.get(header.get("outcome"))
     if outcome is None:
         raise ValueError("a packet of the job process is not an outcome")
@@ -358,6 +371,8 @@ def _outcome(packet: channel.Packet) -> Outcome:
         clean=bool(header.get("clean")),
         before_bytes=_number(header, "before_bytes"),
         peak_bytes=_number(header, "peak_bytes"),
+        asked_bytes=asked_bytes if isinstance(asked_bytes, int) else None,
+        counters=Counters(*(_number(header, name) for name in Counters._fields)),
         body=packet.body,
     )
 

@@ -1,9 +1,15 @@
 """What a worker keeps: attempts it was given, and the job processes they run in."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from grn_zmq.records import Result, Run
+
+from .measured import Measured
+
+# Of standard error, where a program that fails says why; in bytes.
+LAST_WORDS_BYTES: Final = 8192
 
 
 class Phase(StrEnum):
@@ -24,14 +30,27 @@ class ActiveRun:
     phase: Phase
     began_at: float | None = None
     process: int | None = None
-    peak_bytes: int = 0
-    used_bytes: int = 0
-    seen: bool = False
+    measured: Measured = field(default_factory=Measured)
     asked_to_end: bool = False
     leaving: bool = False
     deadline: float | None = None
     next_signal: int | None = None
     result: Result | None = None
+    _last_words: bytes = b""
+
+    @property
+    def last_words(self) -> str:
+        """The end of what it wrote to standard error."""
+        return self._last_words.decode(errors="replace")
+
+    def hear(self, data: bytes) -> None:
+        """Take note of what it wrote to standard error."""
+        kept = self._last_words + data[-LAST_WORDS_BYTES:]
+        self._last_words = kept[-LAST_WORDS_BYTES:]
+
+    def ran_s(self, now: float) -> float:
+        """Seconds since it began; 0 if it has not."""
+        return 0.0 if self.began_at is None else now - self.began_at
 
     @property
     def digests(self) -> tuple[str, ...]:

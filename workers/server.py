@@ -18,9 +18,10 @@ from grn_zmq.records import DeviceFacts, Piece, Run
 
 from . import jobprocess
 from .broker_link import BrokerLife, BrokerLink
-from .core import Gone, Level, Returned, WorkerCore
+from .core import WorkerCore
 from .devices.callers import Callers
 from .devices.device import FRAMEWORK_DEFAULTS, Device, DeviceUnreadable, Tree
+from .devices.memory import kernel_kills
 from .effects import (
     Close,
     Effect,
@@ -33,11 +34,10 @@ from .effects import (
     UnwatchCaller,
     WatchCaller,
 )
+from .events import Gone, Level, Returned
 from .launcher import ExecLauncher, LaunchError
 from .pool import Pool
 
-SAMPLE_S: Final = 0.1
-IDLE_SAMPLE_S: Final = 1.0
 GREET_AGAIN_S: Final = 0.5
 RETRY_S: Final = 0.01
 # A job process may be used again if it kept no more than this: a GPU context is never kept.
@@ -71,8 +71,11 @@ class WorkerServer:
         self.core = WorkerCore(label, device.environment(), info.total_bytes)
         self._welcomed = False
         self._greet_at = 0.0
-        self._sample_at = 0.0
+        self._sampled_at = 0.0
+        self._sample_cost_s = 0.0
         self._readable = True
+        self._kernel_kills = kernel_kills()
+        self._kills_before: dict[int, int] = {}
         self._stopping = False
 
     def stop_on(self, *signals: signal.Signals) -> None:
@@ -115,24 +118,30 @@ class WorkerServer:
 
     def _turn(self, leaving: bool = False) -> None:
         """Wait for something to happen, and see to it."""
+        cpu_s, quiet = time.thread_time(), True
         if self._wait(leaving):
             raise BrokerGone("the broker is gone")
         for message in self._link.received():
+            quiet = False
             self._on_message(message)
         if not self._link.full:
             for event in self._pool.events():
+                quiet = False
                 self._on_event(event)
         now = time.monotonic()
-        if self._welcomed and now >= self._sample_at:
+        if self._welcomed and now >= self._sample_at(now):
             self._sample()
-            busy = self.core.runs or self.core.processes
-            self._sample_at = time.monotonic() + (SAMPLE_S if busy else IDLE_SAMPLE_S)
+            if quiet:  # all of this turn was for the sample
+                self._sample_cost_s = time.thread_time() - cpu_s
         if not self._welcomed and now >= self._greet_at:
             self._greet_at = now + GREET_AGAIN_S
             if not leaving:
                 self._greet()
         self._carry_out(self.core.tick(now))
         self._link.flush()
+
+    def _sample_at(self, now: float) -> float:
+        return self._sampled_at + self.core.sample_s(now, self._sample_cost_s)
 
     def _wait(self, leaving: bool) -> bool:
         """Wait until there is something to do; True if the broker is found dead."""
@@ -142,8 +151,9 @@ class WorkerServer:
             poller.register(self._broker.fileno(), zmq.POLLIN)
         if not self._link.full:
             poller.register(self._pool.fileno(), zmq.POLLIN)
-        next_at = self._sample_at if self._welcomed else self._greet_at
-        wait_s = max(0.0, next_at - time.monotonic()) if self._link.idle else RETRY_S
+        now = time.monotonic()
+        next_at = self._sample_at(now) if self._welcomed else self._greet_at
+        wait_s = max(0.0, next_at - now) if self._link.idle else RETRY_S
         return self._broker.fileno() in dict(poller.poll(math.ceil(wait_s * 1000)))
 
     def _greet(self) -> None:
@@ -163,7 +173,7 @@ class WorkerServer:
     def _on_message(self, message: wire.Message) -> None:
         if isinstance(message, wire.Welcome):
             self._welcomed = True
-            self._sample_at = 0.0
+            self._sampled_at = 0.0
             if not self._broker.watch(message.pid):
                 raise BrokerGone("the broker is gone")
             logger.info("broker found")
@@ -194,7 +204,7 @@ class WorkerServer:
             case jobprocess.Exited():
                 self._on_exited(key, what)
             case jobprocess.Ready():
-                pass
+                self._accounted_bytes(key)  # of processes that had this pid before
 
     def _output(self, key: int, stream: str, data: bytes) -> None:
         process = self.core.processes.get(key)
@@ -202,9 +212,12 @@ class WorkerServer:
         if active is not None:
             run = active.run
             self._link.say(Piece(run.job_id, run.attempt, stream, data))
+            if stream == "stderr":
+                active.hear(data)
 
     def _on_outcome(self, key: int, outcome: jobprocess.Outcome) -> None:
-        self._sample()  # the last look while its memory is still there
+        looked = self._sample()  # the last look while its memory is still there
+        of_device = looked and self._device.info.kind == "nvml"
         returned = Returned(
             outcome="succeeded" if outcome.outcome == "succeeded" else "failed",
             exit_status=outcome.exit_status,
@@ -213,10 +226,17 @@ class WorkerServer:
             or (f"exited with status {outcome.exit_status}" if outcome.exit_status else ""),
             payload=outcome.body,
             reusable=outcome.clean and self._kept_little(key),
+            asked_bytes=outcome.asked_bytes,
+            counters=outcome.counters if of_device else None,
+            peak_bytes=self._accounted_bytes(key),
         )
         self._carry_out(self.core.returned(key, returned, time.monotonic()))
         if (process := self.core.processes.get(key)) and process.idle_since is not None:
             self._pool.reset_peak(key)  # what it once had is not what it keeps
+
+    def _accounted_bytes(self, key: int) -> int:
+        tree = self._pool.tree(key)
+        return 0 if tree is None else self._device.accounted_bytes(tree)
 
     def _kept_little(self, key: int) -> bool:
         tree = self._pool.tree(key)
@@ -228,9 +248,10 @@ class WorkerServer:
             return False
 
     def _on_exited(self, key: int, exited: jobprocess.Exited) -> None:
-        peak_bytes = 0
-        if self._device.info.kind == "host":
+        peak_bytes = self._accounted_bytes(key)
+        if self.core.on_host:
             peak_bytes = max(0, exited.max_rss_bytes - self._pool.baseline_bytes(key))
+        kills_before = self._kills_before.pop(key, 0)
         process = self.core.processes.get(key)
         self._pool.destroy(key)
         self._sample()  # tell the broker what became free before it decides
@@ -238,25 +259,32 @@ class WorkerServer:
         if process and process.job_id and exited.error_text:
             self._carry_out(self.core.launch_failed(key, exited.error_text, now))
         else:
-            gone = Gone(exited.status, exited.signal, peak_bytes)
+            kernel_oom = self.core.on_host and kernel_kills() > kills_before
+            gone = Gone(exited.status, exited.signal, peak_bytes, kernel_oom)
             self._carry_out(self.core.gone(key, gone, now))
 
-    def _sample(self) -> None:
+    def _sample(self) -> bool:
         """Look at the device; after a look that fails the next one comes.
 
         While it cannot be read nothing is reported, so that the broker, hearing nothing,
         gives it no more jobs.
+
+        Returns:
+            Whether it could be read.
         """
+        self._sampled_at = time.monotonic()
         trees = self._trees()
         try:
             sample = self._device.sample(trees)
             if self._device.info.kind == "nvml":  # host memory has baselines of its own
                 sample = self._callers.divide(sample, trees)
+            else:
+                self._kernel_kills = kernel_kills()
         except DeviceUnreadable as error:
             if self._readable:
                 logger.bind(facts={"why": str(error)}).warning("could not read the device")
             self._readable = False
-            return
+            return False
         if not self._readable:
             logger.info("the device can be read again")
         self._readable = True
@@ -271,6 +299,7 @@ class WorkerServer:
             sample.seen,
         )
         self._carry_out(self.core.sampled(level, time.monotonic()))
+        return True
 
     def _trees(self) -> dict[str, Tree]:
         trees: dict[str, Tree] = {}
@@ -292,7 +321,8 @@ class WorkerServer:
                 case Launch(key, context):
                     self._launch(key, context)
                 case Feed(key, run, function) if key in self._pool:
-                    self._pool.feed(key, _job_run(run, function))
+                    self._kills_before[key] = self._kernel_kills
+                    self._pool.feed(key, self._job_run(run, function))
                 case Signal(key, signum) if key in self._pool:
                     self._pool.signal(key, signum)
                 case Kill(key) if key in self._pool:
@@ -332,17 +362,19 @@ class WorkerServer:
             if name not in context.environment
         }
 
-
-def _job_run(run: Run, function: bytes | None) -> jobprocess.Run:
-    assert run.kind in ("call", "command")
-    return jobprocess.Run(
-        job_id=run.job_id,
-        attempt=run.attempt,
-        kind="command" if run.kind == "command" else "call",
-        function=run.function,
-        function_blob=function or b"",
-        content=run.payload,
-        stand_in=run.stand_in,
-        environment={"GRN_JOB_ID": run.job_id, "GRN_ATTEMPT": str(run.attempt)},
-        stdin=run.stdin,
-    )
+    def _job_run(self, run: Run, function: bytes | None) -> jobprocess.Run:
+        assert run.kind in ("call", "command")
+        return jobprocess.Run(
+            job_id=run.job_id,
+            attempt=run.attempt,
+            kind="command" if run.kind == "command" else "call",
+            function=run.function,
+            function_blob=function or b"",
+            content=run.payload,
+            stand_in=run.stand_in,
+            environment={"GRN_JOB_ID": run.job_id, "GRN_ATTEMPT": str(run.attempt)},
+            stdin=run.stdin,
+            on_host=self.core.on_host,
+            total_bytes=self._device.info.total_bytes,
+            cap_bytes=run.lease_bytes if run.enforce else 0,
+        )

@@ -245,3 +245,17 @@ os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])"""
 
     with JobProcess(driver) as job:
         assert job.do(fork) == 1
+
+
+def test_a_fraction_limits_what_torch_reserves_and_is_asked_for_at_its_first_use(
+    tmp_path: Path,
+) -> None:
+    with JobProcess(a_driver(tmp_path)) as job:
+        job.do("import torch; half = torch.cuda.set_per_process_memory_fraction; 0")
+        job.do("torch.cuda._lazy_call(lambda: half(0.5)); 0")
+        assert job.do("torch.cuda.is_initialized()") is False
+
+        with pytest.raises(Raised, match=r"Tried to allocate 600\.00 MiB"):
+            job.do("x = torch.empty(600 << 18, device='cuda'); 0")
+
+        assert job.do("x = torch.empty(400 << 18, device='cuda'); x.numel()") == 400 << 18

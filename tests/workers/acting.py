@@ -5,15 +5,9 @@ from typing import Any, TypeVar
 from grn_zmq import wire
 from grn_zmq.records import Begun, Blob, Result, Run
 from tests.builders import MIB, an_attempt, an_id
-from workers.core import (
-    Level,
-    Returned,
-    WorkerCore,
-)
-from workers.effects import (
-    Effect,
-    Reply,
-)
+from workers.core import WorkerCore
+from workers.effects import Effect, Reply
+from workers.events import Level, Returned
 
 EPOCH = 7
 FUNCTION, CONTEXT = Blob("f" * 64, b"function"), Blob("c" * 64, b"context")

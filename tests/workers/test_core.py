@@ -25,8 +25,6 @@ from workers.core import (
     GRACE_S,
     HEARTBEAT_S,
     LEAVE_S,
-    Gone,
-    Level,
 )
 from workers.effects import (
     Close,
@@ -37,6 +35,7 @@ from workers.effects import (
     Reply,
     Signal,
 )
+from workers.events import Gone, Level
 
 
 def test_a_run_starts_a_process_and_is_fed_to_it() -> None:

@@ -22,7 +22,6 @@ from workers.core import (
     IDLE_S,
     LEAVE_S,
     REPEAT_S,
-    Gone,
 )
 from workers.effects import (
     Close,
@@ -32,6 +31,7 @@ from workers.effects import (
     UnwatchCaller,
     WatchCaller,
 )
+from workers.events import Gone
 
 
 def test_an_interrupt_is_followed_by_term_and_kill() -> None:

@@ -96,6 +96,13 @@ class Device(Protocol):
             DeviceUnreadable: It did not answer: take the tree for a holder.
         """
 
+    def accounted_bytes(self, tree: Tree) -> int:
+        """Return the most that one process of a tree has held, by the driver's own account.
+
+        Only what is more than at the last question: a process that is used again has its
+        old peak for ever. 0 where no account is kept.
+        """
+
     def environment(self) -> dict[str, str]:
         """Return the variables a job on this device must have."""
 

@@ -69,6 +69,10 @@ class HostDevice:
         others = _read_privately(tree.root_pid, apart_from={tree.main_pid})
         return max(0, resident - tree.baseline_bytes) + sum(others.values())
 
+    def accounted_bytes(self, tree: Tree) -> int:
+        """Return nothing: the kernel's peak is part of every sample."""
+        return 0
+
     def environment(self) -> dict[str, str]:
         """Name the device; what the user says about GPUs stays as it is."""
         return {"GRN_DEVICE": f"host:{self.info.index}"}

@@ -4,6 +4,7 @@ from functools import cache
 from pathlib import Path
 
 _MEMINFO = Path("/proc/meminfo")
+_VMSTAT = Path("/proc/vmstat")
 
 
 def physical_bytes() -> int:
@@ -15,6 +16,29 @@ def available_bytes() -> int:
     """Return what can be taken now without swapping: caches count as available."""
     left = [limit - _in_use(group) for group, limit in _limited_groups()]
     return max(0, min([_meminfo("MemAvailable"), *left]))
+
+
+def kernel_kills() -> int:
+    """Return how many processes the kernel has killed for lack of memory.
+
+    Of our own control group where it counts them, else of the whole machine.
+    """
+    return _count(_kill_counter(), "oom_kill") or 0
+
+
+@cache
+def _kill_counter() -> Path:
+    names = ("memory.events", "memory.oom_control")
+    files = [group / name for group in _own_groups()[:1] for name in names]
+    return next((file for file in files if _count(file, "oom_kill") is not None), _VMSTAT)
+
+
+def _count(path: Path, name: str) -> int | None:
+    for line in _text(path).splitlines():
+        key, _, value = line.partition(" ")
+        if key == name and value.strip().isdigit():
+            return int(value)
+    return None
 
 
 def _meminfo(name: str) -> int:

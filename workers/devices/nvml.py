@@ -70,6 +70,8 @@ class NvmlDevice:
         self._owners = OwnerCache()
         self._trees: Mapping[str, Tree] = {}
         self._vitals: Slowly[tuple[float, int | None]] = Slowly()
+        self._met: dict[int, set[int]] = {}
+        self._accounted: dict[int, int] = {}
         try:
             self._handle = pynvml.nvmlDeviceGetHandleByUUID(uuid.encode())
         except pynvml.NVMLError as error:
@@ -89,6 +91,7 @@ class NvmlDevice:
         reading = self._read()
         found, self._owned = self._attribute(reading, trees)
         self._trees = dict(trees)
+        self._remember_pids(trees)
         if not trees:
             self._quiet = reading
         utilisation, temperature_c = self._read_vitals()
@@ -109,6 +112,19 @@ class NvmlDevice:
         }
         found, _ = self._attribute(self._read(), {**trees, "": tree})
         return found.by_tree[""]
+
+    def accounted_bytes(self, tree: Tree) -> int:
+        """Ask for the peaks of its processes, ended ones too, if accounting mode is on."""
+        if not _or_none(lambda: pynvml.nvmlDeviceGetAccountingMode(self._handle)):
+            return 0
+        highest = 0
+        for pid in {tree.main_pid, *self._met.get(tree.root_pid, ())}:
+            stats = self._read_account(pid)
+            peak = int((stats and stats.maxMemoryUsage) or 0)
+            if peak > self._accounted.get(pid, 0):
+                self._accounted[pid] = peak
+                highest = max(highest, peak)
+        return highest
 
     def environment(self) -> dict[str, str]:
         """Show a job this GPU alone, in the order NVML counts them."""
@@ -214,6 +230,19 @@ class NvmlDevice:
                 key = self._owned[pid]
                 owned[pid] = key if key in trees else None
         return owned
+
+    def _read_account(self, pid: int) -> Any:
+        return _or_none(lambda: pynvml.nvmlDeviceGetAccountingStats(self._handle, pid))
+
+    def _remember_pids(self, trees: Mapping[str, Tree]) -> None:
+        """Keep who was here in which tree, for as long as the tree is."""
+        roots = {tree.root_pid for tree in trees.values()}
+        self._met = {root: pids for root, pids in self._met.items() if root in roots}
+        for pid, key in self._owned.items():
+            if key is not None:
+                self._met.setdefault(trees[key].root_pid, set()).add(pid)
+        known = {tree.main_pid for tree in trees.values()}.union(*self._met.values())
+        self._accounted = {pid: n for pid, n in self._accounted.items() if pid in known}
 
     def _read_vitals(self) -> tuple[float, int | None]:
         now = time.monotonic()

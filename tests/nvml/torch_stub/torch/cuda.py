@@ -6,6 +6,8 @@ import importlib.util
 import os
 import sys
 import threading
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,6 +44,13 @@ class _Pool:
 
     def grow(self, size: int, device: int) -> None:
         missing = max(0, self.allocated + size - self.reserved)
+        total = get_device_properties(device).total_memory
+        allowed = int(total * _fractions.get(device, 1.0))
+        if device in _fractions and self.reserved + missing > allowed:
+            raise OutOfMemoryError(
+                f"CUDA out of memory. Tried to allocate {size / (1 << 20):.2f} MiB. "
+                f"GPU {device} has {allowed / (1 << 20):.2f} MiB allowed."
+            )
         if missing:
             _driver.alloc_bytes(missing, device)
         self.reserved += missing
@@ -50,7 +59,14 @@ class _Pool:
         self.peak_allocated = max(self.peak_allocated, self.allocated)
 
 
+@dataclass(frozen=True)
+class _Properties:
+    total_memory: int
+
+
 _pools: dict[int, _Pool] = {}
+_fractions: dict[int, float] = {}
+_queued: list[Callable[[], None]] = []
 _owner = 0
 # Entered again when a collection inside of it deletes a tensor.
 _lock = threading.RLock()
@@ -70,6 +86,8 @@ def allocate(size: int, device: int) -> Held:
             _driver.alloc_bytes(CONTEXT_BYTES, device)
             _owner = os.getpid()
             _pools[device] = _Pool()
+            while _queued:
+                _queued.pop()()
         _pools[device].grow(blocks, device)
     return device, blocks
 
@@ -98,6 +116,26 @@ def is_initialized() -> bool:
 
 def device_count() -> int:
     return len(_driver.visible_cards())
+
+
+def _lazy_call(call: Callable[[], None]) -> None:
+    """Call now, or once a device is first used."""
+    call() if is_initialized() else _queued.append(call)
+
+
+def get_device_properties(device: int) -> _Properties:
+    return _Properties(_driver.visible_cards()[device].number("total"))
+
+
+def set_per_process_memory_fraction(fraction: float, device: int = 0) -> None:
+    """Limit what this process reserves; wakes the device, which the real one does too."""
+    if not is_initialized():
+        allocate(0, device)
+    _fractions[device] = fraction
+
+
+def get_per_process_memory_fraction(device: int = 0) -> float:
+    return _fractions.get(device, 1.0)
 
 
 def synchronize(device: int = 0) -> None:

@@ -1,0 +1,51 @@
+"""What happens to a worker's core besides messages: processes end, the device is read."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from grn_zmq.frameworks import Counters
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """A job process told how its function ended.
+
+    `asked_bytes` is what it could not get, if it ran out of memory, else None. `counters`
+    are its frameworks', None unless the device was read in the same moment; `peak_bytes`
+    is the most it ever had, where somebody keeps account of it.
+    """
+
+    outcome: str
+    exit_status: int | None
+    error_type: str
+    error_text: str
+    payload: bytes = field(repr=False)
+    reusable: bool
+    asked_bytes: int | None = None
+    counters: Counters | None = None
+    peak_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A job process and its whole tree are proved dead.
+
+    `kernel_oom` says that the kernel has killed for lack of memory since the run began.
+    """
+
+    exit_status: int | None
+    signal: int | None
+    peak_bytes: int = 0
+    kernel_oom: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What the device shows now."""
+
+    used_bytes: int
+    foreign_bytes: int
+    idle_bytes: int
+    utilisation: float
+    by_job: Mapping[str, int]
+    seen: frozenset[str]
