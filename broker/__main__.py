@@ -8,20 +8,39 @@ import click
 from grn_zmq import log
 from grn_zmq.errors import GrnError
 from grn_zmq.lifeline import end_with_parent
-from grn_zmq.paths import find_places
+from grn_zmq.paths import find_places, state_file
 
 from .server import BrokerServer
+from .settings import Settings
+
+
+def _settings(_: click.Context, __: click.Parameter, overflow: float | None) -> Settings:
+    try:
+        return Settings() if overflow is None else Settings(overflow=overflow)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 @click.command()
+@click.option(
+    "--overflow",
+    "settings",
+    type=float,
+    callback=_settings,
+    envvar="GRN_OVERFLOW",
+    show_envvar=True,
+    metavar="P",
+    help="How probable it may be that the jobs on a device outgrow it. Default: 0.05.",
+)
 @click.option("--debug", "-d", is_flag=True, help="Log every request and decision.")
 @click.option("--supervisor", default=0, hidden=True, help="Whom `grn stop` must signal.")
-def main(debug: bool, supervisor: int) -> None:
+def main(settings: Settings, debug: bool, supervisor: int) -> None:
     """Run the broker in the foreground until SIGTERM or Ctrl-C.
 
     \b
     grn-broker               clients and workers of this user find it by themselves
     grn-broker --debug       with every request and decision in the log
+    grn-broker --overflow 0.01   more room between jobs, fewer run out of memory
     honcho start             this and grn-workers, as the Procfile says
     """
     log.configure("broker", debug)
@@ -29,7 +48,8 @@ def main(debug: bool, supervisor: int) -> None:
         end_with_parent(supervisor)
     os.umask(0o077)
     try:
-        BrokerServer(find_places(os.environ), supervisor).run()
+        places, state = find_places(os.environ), state_file(os.environ)
+        BrokerServer(places, state, settings, supervisor).run()
     except GrnError as error:
         sys.exit(f"grn-broker: {error}")
 

@@ -10,34 +10,61 @@ from grn_zmq.records import AttemptId, DeviceFacts, JobSpec, Outcome, Result
 from .blobs import Blobs
 from .effects import Effect, Note, Peer, Send
 from .jobs import LEASED, Job, Step
+from .ordering import OrderKey, order_key
 from .peers import Session, Worker
 from .profiles import Profiles
+from .recovering import ALONE
+from .sharing import Sharing
 from .waiting import Waiting
 
 # Ended jobs that lists and `attach` still find; the oldest go first.
 KEEP_ENDED: Final = 10_000
 KEEP_RESULT_S: Final = 7 * 24 * 3600.0
 KEEP_RESULT_BYTES: Final = 1 << 30
+# A worker that has been silent for so long is no longer waited for.
+GIVEN_UP_S: Final = 60.0
 
 
 class Book:
     """Jobs, queue, connected peers and profiles: the state all handlers share."""
 
-    def __init__(self, epoch: int, pid: int) -> None:
+    def __init__(self, epoch: int, pid: int, profiles: Profiles) -> None:
         self.epoch = epoch
         self.pid = pid
         self.jobs: dict[str, Job] = {}
         self.ended: dict[str, None] = {}
         self._incomplete: dict[str, Job] = {}
-        self.waiting = Waiting()
+        self.profiles = profiles
+        self.sharing = Sharing()
+        self.waiting = Waiting(self._order_of)
+        # Set by whatever may let a waiting job start; without it no pass is needed.
+        self.stirred = True
         self.sessions: dict[str, Session] = {}
         self.workers: dict[str, Worker] = {}
         # Every device that ever had a worker, as it was then: workers come back.
         self.devices: dict[str, DeviceFacts] = {}
-        self.profiles = Profiles()
         self.blobs = Blobs()
         self._numbers = 0
         self._result_bytes = 0
+
+    def _order_of(self, job: Job) -> OrderKey:
+        duration_s = self.profiles.duration_s(job.key, "")
+        return order_key(job.spec.priority, job.queued_at, duration_s, job.number)
+
+    def alone_on_bytes(self, job: Job, now: float) -> int:
+        """The size of the device for a job's last try, which it has to itself; else 0.
+
+        The largest there is, even if it has just fallen silent.
+        """
+        if job.level < ALONE:
+            return 0
+        sizes = [
+            worker.ledger.facts.total_bytes
+            for worker in self.workers.values()
+            if job.spec.pin in ("", worker.ledger.facts.uuid)
+            and (not worker.suspect or now - worker.last_report < GIVEN_UP_S)
+        ]
+        return max(sizes, default=0)
 
     def welcome(self, peer: Peer) -> Send:
         return Send(peer, wire.Welcome(wire.PROTOCOL, self.epoch, self.pid))
@@ -53,6 +80,7 @@ class Book:
         for digest in set(job.digests) - job.missing:
             self.blobs.hold(digest)
         self._note_parent(job)
+        self.profiles.note_version(spec.job_type, spec.version)
         if job.missing:
             self._incomplete[job.job_id] = job
         else:
@@ -70,6 +98,7 @@ class Book:
             job.counted_by_parent = True
         if parent.state in LEASED:
             self.workers[parent.worker].ledger.shrink_to_use(parent.job_id)
+            self.stirred = True
 
     def arrived(self, digest: str) -> list[Job]:
         """A missing blob is here: queue the jobs that lacked nothing else, and name them."""
@@ -83,18 +112,20 @@ class Book:
                 complete.append(job)
         return complete
 
-    def requeue(self, job: Job) -> list[Effect]:
-        """The stand-in was measured: the job itself is next in its class."""
+    def requeue(self, job: Job, why: str) -> list[Effect]:
+        """Run the job once more; it is next in its class."""
+        note = Note(why, facts_of(job))
         job.take(Step.REQUEUE)
         job.runs_stand_in = False
         job.worker = job.device = ""
         job.started_at = None
         self.waiting.add(job, first=True)
-        return [Note("stand-in measured", facts_of(job))]
+        return [note]
 
     def end(self, job: Job, step: Step, outcome: Outcome, now: float) -> list[Effect]:
         """Record the one outcome of a job, and tell whoever waits for it."""
         job.take(step)
+        self.stirred = True  # a device may have been kept for it
         job.ended_at = now
         job.outcome = replace(outcome, outcome=job.state.value)
         job.drop_payload()
@@ -162,7 +193,7 @@ def outcome_of(job: Job, result: Result, now: float) -> Outcome:
         wait_s=max(0.0, started_at - job.queued_at),
         run_s=result.run_s,
         attempts=job.attempt,
-        predicted_bytes=0,
+        predicted_bytes=job.predicted_bytes,
         fit=0,
         error_type=result.error_type,
         error_text=result.error_text,
@@ -188,7 +219,7 @@ def outcome_without_result(
         wait_s=max(0.0, started_at - job.queued_at),
         run_s=max(0.0, now - started_at),
         attempts=job.attempt,
-        predicted_bytes=0,
+        predicted_bytes=job.predicted_bytes,
         fit=0,
         error_type=error_type,
         error_text=error_text,

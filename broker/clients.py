@@ -1,5 +1,6 @@
 """What clients ask for: take jobs, end them, tell how they ended, list them."""
 
+from collections.abc import Callable
 from typing import Final
 
 from grn_zmq import wire
@@ -7,10 +8,12 @@ from grn_zmq.batches import batches, parts, share_of_message
 from grn_zmq.records import AttemptId, JobRow, Numbered, Released
 
 from .book import Book, facts_of, not_for_you, outcome_without_result, wrong_version
-from .effects import Effect, Note, Peer, Send, Watch
+from .effects import Effect, Forget, Note, Peer, Send, Watch
 from .jobs import LEASED, Job, State, Step
 from .peers import Session
-from .views import device_row, job_row
+from .scheduler import Hold
+from .views import device_row, job_row, profile_row
+from .waiting import ClassKey, class_of
 
 ROWS_PER_MESSAGE: Final = 200
 
@@ -18,8 +21,9 @@ ROWS_PER_MESSAGE: Final = 200
 class Clients:
     """Reacts to the messages of client processes."""
 
-    def __init__(self, book: Book) -> None:
+    def __init__(self, book: Book, why: Callable[[Job, float], Hold | None]) -> None:
         self._book = book
+        self._why = why
         self._by_peer: dict[Peer, Session] = {}
 
     def by_peer(self, peer: Peer) -> Session | None:
@@ -44,6 +48,10 @@ class Clients:
             case wire.AskDevices():
                 rows = tuple(device_row(worker) for worker in self._book.workers.values())
                 return [Send(session.peer, wire.DevicesAre(rows))]
+            case wire.AskProfiles():
+                return self._on_ask_profiles(session, message)
+            case wire.ForgetProfiles():
+                return self._on_forget_profiles(session, message)
         return not_for_you(session.peer, message, "a client")
 
     def on_hello(self, peer: Peer, message: wire.Hello) -> list[Effect]:
@@ -207,14 +215,41 @@ class Clients:
             for job in self._book.jobs.values()
             if job.number > message.after and (message.ended or job.live)
         ]
-        rows = [self._row(job, now) for job in jobs[:ROWS_PER_MESSAGE]]
+        holds: dict[ClassKey, Hold | None] = {}
+        rows = [self._row(job, holds, now) for job in jobs[:ROWS_PER_MESSAGE]]
         sized = [(row, share_of_message(row.name, row.job_type, row.why)) for row in rows]
         page = next(batches(sized, most=ROWS_PER_MESSAGE), [])
         return [Send(session.peer, wire.JobsAre(tuple(page), more=len(jobs) > len(page)))]
 
-    def _row(self, job: Job, now: float) -> JobRow:
-        lease = None
+    def _row(self, job: Job, holds: dict[ClassKey, Hold | None], now: float) -> JobRow:
+        """Equal jobs wait for the same: `holds` remembers it between them."""
+        lease = hold = None
+        if job.state is State.QUEUED and not job.missing:
+            alike = class_of(job)
+            if alike not in holds:
+                holds[alike] = self._why(job, now)
+            hold = holds[alike]
         if job.state in LEASED:
             lease = self._book.workers[job.worker].ledger.leases[job.job_id]
         owner = self._book.sessions.get(job.session)
-        return job_row(job, lease, self._book.waiting.why(job), owner.pid if owner else 0, now)
+        return job_row(job, lease, hold, owner.pid if owner else 0, now)
+
+    def _on_ask_profiles(self, session: Session, message: wire.AskProfiles) -> list[Effect]:
+        cells = list(self._book.profiles)[message.after :]
+        rows = [
+            profile_row(cell_id, cell, self._book.profiles.predict(cell_id))
+            for cell_id, cell in cells[:ROWS_PER_MESSAGE]
+        ]
+        sized = [
+            (row, share_of_message(row.job_type, *map(str, row.by.values()))) for row in rows
+        ]
+        page = next(batches(sized, most=ROWS_PER_MESSAGE), [])
+        return [Send(session.peer, wire.ProfilesAre(tuple(page), more=len(cells) > len(page)))]
+
+    def _on_forget_profiles(
+        self, session: Session, message: wire.ForgetProfiles
+    ) -> list[Effect]:
+        forgotten = sum(map(self._book.profiles.forget, message.job_types))
+        self._book.stirred = True
+        effects: list[Effect] = [Forget(job_type) for job_type in message.job_types]
+        return [*effects, Send(session.peer, wire.Forgotten(forgotten))]

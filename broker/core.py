@@ -14,19 +14,26 @@ from .invariants import check
 from .jobs import Job, Step
 from .peers import Worker
 from .placing import NeedsRoom, Placed, Placer, RefusedJob
+from .profiles import Profiles
+from .scheduler import Hold
+from .settings import Settings
 
 
 class BrokerCore:
     """One broker. `epoch` fences off what an earlier one said."""
 
-    def __init__(self, epoch: int, pid: int) -> None:
-        self.book = Book(epoch, pid)
-        self._clients = Clients(self.book)
-        self._fleet = Fleet(self.book)
-        book = self.book
-        self._placer = Placer(
-            book.jobs, book.waiting, book.workers, book.devices, book.profiles
-        )
+    def __init__(
+        self,
+        epoch: int,
+        pid: int,
+        settings: Settings | None = None,
+        profiles: Profiles | None = None,
+    ) -> None:
+        settings = settings or Settings()
+        self.book = book = Book(epoch, pid, profiles or Profiles())
+        self._fleet = Fleet(book, settings)
+        self._placer = Placer(book, settings)
+        self._clients = Clients(book, self._placer.why)
 
     def handle(self, peer: Peer, message: wire.Message, now: float) -> list[Effect]:
         """React to one message, then place whatever can be placed."""
@@ -45,7 +52,14 @@ class BrokerCore:
     def tick(self, now: float) -> list[Effect]:
         """Notice who has fallen silent, and let go of what nobody will ask for."""
         self.book.forget_old(now)
-        return [*self._fleet.notice_silence(now), *self._place(now)]
+        self.book.stirred = True  # reservations and patience run out with time
+        for worker in self.book.workers.values():
+            worker.ledger.opened = True
+        return [*self._fleet.tick(now), *self._place(now)]
+
+    def why(self, job: Job, now: float) -> Hold | None:
+        """What a queued job waits for; None if it waits for nothing."""
+        return self._placer.why(job, now)
 
     def check(self) -> None:
         """Assert the invariants."""
@@ -67,12 +81,16 @@ class BrokerCore:
 
     def _place(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
+        everything, self.book.stirred = self.book.stirred, False
+        if not (everything or self.book.waiting.fresh):
+            return effects
         runs: dict[str, list[Run]] = {}
-        for verdict in self._placer.run():
+        for verdict in self._placer.run(now, everything=everything):
             match verdict:
                 case Placed(job, worker, lease):
                     self._assign(job, worker)
                     runs.setdefault(worker.incarnation, []).append(self._run(job, worker))
+                    job.predicted_bytes = lease.estimate.lease_bytes if lease.estimate else 0
                     facts = {**facts_of(job), "lease_bytes": lease.lease_bytes}
                     effects.append(Note("placed", {**facts, "measuring": lease.measuring}))
                 case RefusedJob(job, need_bytes, largest_bytes):
@@ -94,7 +112,7 @@ class BrokerCore:
         job.worker = worker.incarnation
         job.device = worker.label
         measuring = worker.ledger.leases[job.job_id].measuring
-        job.runs_stand_in = measuring and job.spec.has_stand_in
+        job.runs_stand_in = measuring and job.spec.has_stand_in and not job.stand_in_done
 
     def _run(self, job: Job, worker: Worker) -> Run:
         spec = job.spec
@@ -113,7 +131,7 @@ class BrokerCore:
             reuse=spec.reuse,
             pid=session.pid if session else 0,
             enforce=spec.enforce,
-            young=False,
+            young=self.book.profiles.young(job.key, worker.ledger.facts.device_class),
             payload=spec.payload,
         )
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 from grn_zmq import wire
 
+from .cells import Cell, CellId
+
 Peer = bytes
 
 
@@ -33,4 +35,19 @@ class Watch:
     pid: int
 
 
-Effect = Send | Note | Watch
+@dataclass(frozen=True, slots=True)
+class Remember:
+    """Keep what is known of this cell beyond the broker's life; within a second is enough."""
+
+    cell_id: CellId
+    cell: Cell
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """Keep no cell of this job type any longer."""
+
+    job_type: str
+
+
+Effect = Send | Note | Watch | Remember | Forget

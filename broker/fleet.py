@@ -1,5 +1,6 @@
 """What workers report: who they are, what their device has, how attempts start and end."""
 
+from dataclasses import replace
 from typing import Final
 
 from grn_zmq import wire
@@ -15,17 +16,17 @@ from .book import (
 )
 from .effects import Effect, Note, Peer, Send, Watch
 from .jobs import Job, State, Step
+from .learning import Learning
 from .ledger import Ledger
 from .peers import Worker
-
-# Five missed heartbeats of a second each. A silent worker gets no new job; only its death,
-# which the kernel tells, touches the jobs it has.
-SUSPECT_AFTER_S: Final = 5.0
+from .recovering import is_culprit, next_try, proved, report
+from .settings import Settings
 
 _STEPS: Final = {
     "succeeded": Step.RETURN,
     "failed": Step.RAISE,
     "killed": Step.DIE,
+    "oom": Step.RUN_OUT,
     "cancelled": Step.CANCEL,
     "lost": Step.LOSE_WORKER,
 }
@@ -34,8 +35,10 @@ _STEPS: Final = {
 class Fleet:
     """Reacts to the messages of workers."""
 
-    def __init__(self, book: Book) -> None:
+    def __init__(self, book: Book, settings: Settings) -> None:
         self._book = book
+        self._settings = settings
+        self._learning = Learning(book, settings)
         self._by_peer: dict[Peer, Worker] = {}
 
     def by_peer(self, peer: Peer) -> Worker | None:
@@ -118,15 +121,22 @@ class Fleet:
         return effects
 
     def _lose_job(self, job: Job, worker: Worker, reason: str, now: float) -> list[Effect]:
-        worker.ledger.release(job.job_id)
+        worker.ledger.release(job.job_id, now)
+        self._book.stirred = True
         step = Step.CANCEL if job.cancelling else Step.LOSE_WORKER
         outcome = outcome_without_result(job, now, "JobLost", reason)
         return self._book.end(job, step, outcome, now)
 
-    def notice_silence(self, now: float) -> list[Effect]:
+    def tick(self, now: float) -> list[Effect]:
+        """Notice who has fallen silent, and who has settled.
+
+        A silent worker gets no new job; only its death, which the kernel tells, touches the
+        jobs it has.
+        """
         effects: list[Effect] = []
         for worker in self._book.workers.values():
-            silent = now - worker.last_report > SUSPECT_AFTER_S
+            effects += self._learning.notice_settled(worker, now)
+            silent = now - worker.last_report > self._settings.silence_s
             if silent and not worker.suspect:
                 worker.suspect = True
                 text = "worker silent: it gets no new jobs"
@@ -136,8 +146,8 @@ class Fleet:
     def _on_report(self, worker: Worker, message: wire.Report, now: float) -> list[Effect]:
         # Only reports count: a worker whose device is lost goes on talking about its jobs.
         worker.last_report = now
-        worker.suspect = False
         ledger = worker.ledger
+        free_bytes, idle_bytes = ledger.free_bytes(), ledger.idle_bytes
         ledger.used_bytes = message.used_bytes
         ledger.foreign_bytes = message.foreign_bytes
         ledger.idle_bytes = message.idle_bytes
@@ -146,8 +156,14 @@ class Fleet:
         for use in message.uses:
             lease = ledger.leases.get(use.job_id)
             if lease is not None and lease.attempt == use.attempt:
-                lease.used_bytes = use.used_bytes
-        return []
+                ledger.note_use(lease, use.used_bytes, now)
+                self._learning.notice_growth(lease, ledger)
+        effects = self._learning.notice_settled(worker, now)
+        more = ledger.free_bytes() > free_bytes or ledger.idle_bytes != idle_bytes
+        if more or worker.suspect:
+            self._book.stirred = ledger.opened = True
+        worker.suspect = False
+        return effects
 
     def _on_started(self, worker: Worker, message: wire.Started, now: float) -> list[Effect]:
         effects: list[Effect] = []
@@ -202,17 +218,41 @@ class Fleet:
         return self._book.jobs[job_id]
 
     def _finish(self, job: Job, worker: Worker, result: Result, now: float) -> list[Effect]:
-        worker.ledger.release(job.job_id)
+        ledger = worker.ledger
+        lease = ledger.leases[job.job_id]
+        ran_out = result.outcome == "oom"
+        culprit = ran_out and is_culprit(lease, ledger, result)
+        company = ledger.release(job.job_id, now)
+        proof = ran_out and proved(
+            job,
+            lease,
+            ledger,
+            self._book.devices,
+            company=company,
+            wanted_bytes=result.peak_bytes + result.asked_bytes,
+        )
+        self._book.stirred = True
         job.peak_bytes = max(job.peak_bytes, result.peak_bytes)
         succeeded = result.outcome == "succeeded"
-        if job.state is State.ASSIGNED and succeeded:
+        if job.state is State.ASSIGNED and (succeeded or ran_out):
             job.take(Step.START)
-        if succeeded:
-            device_class = worker.ledger.facts.device_class
-            self._book.profiles.observe(job.key, device_class, result.peak_bytes)
+        effects = self._learning.observe(job, ledger, result, company, culprit=culprit)
         outcome = outcome_of(job, result, now)
         if job.cancelling:  # said so already: a value that comes now is too late
-            return self._book.end(job, Step.CANCEL, outcome, now)
+            return [*effects, *self._book.end(job, Step.CANCEL, outcome, now)]
         if succeeded and job.runs_stand_in:
-            return self._book.requeue(job)
-        return self._book.end(job, _STEPS.get(result.outcome, Step.RAISE), outcome, now)
+            job.stand_in_done = True
+            return [*effects, *self._book.requeue(job, "stand-in measured")]
+        if ran_out:
+            job.ooms += 1
+            again = next_try(job, culprit=culprit, proof=proof)
+            if again is not None:
+                job.level, job.wary = again.level, again.wary
+                return [*effects, *self._book.requeue(job, "out of memory: runs again")]
+            largest = self._book.profiles.largest_below(job.key, ledger.facts.device_class)
+            text = report(job, ledger, result, largest, proof=proof)
+            outcome = replace(outcome, error_text=text)
+        if succeeded:
+            outcome = replace(outcome, fit=self._learning.how_many_fit(job, ledger))
+        step = _STEPS.get(result.outcome, Step.RAISE)
+        return [*effects, *self._book.end(job, step, outcome, now)]

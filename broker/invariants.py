@@ -10,6 +10,8 @@ def check(book: Book) -> None:
     _leases_belong_to_running_attempts(book)
     _no_grant_exceeds_its_device(book)
     _measuring_is_alone(book)
+    _who_must_be_alone_is(book)
+    _only_out_of_memory_runs_again(book)
     _every_job_ends_exactly_once(book)
     _parents_count_their_children(book)
     _blobs_are_kept_while_needed(book)
@@ -78,3 +80,25 @@ def _blobs_are_kept_while_needed(book: Book) -> None:
         if job.live:
             for digest in set(job.digests) - job.missing:
                 assert digest in book.blobs, f"{job.job_id} lost its {digest[:8]}"
+
+
+def _who_must_be_alone_is(book: Book) -> None:
+    for worker in book.workers.values():
+        for lease in worker.ledger.leases.values():
+            company = worker.ledger.leases.keys() - lease.beside - {lease.job_id}
+            above = {
+                one.job_id
+                for one in worker.ledger.leases.values()
+                if lease.job_id in one.beside
+            }
+            assert not lease.alone or company <= above, (
+                f"{company} beside the last try of a job"
+            )
+
+
+def _only_out_of_memory_runs_again(book: Book) -> None:
+    for job in book.jobs.values():
+        runs_out = min(job.ooms, job.spec.oom_retries)
+        assert job.attempt <= 1 + runs_out + job.spec.has_stand_in, (
+            f"{job.job_id} ran too often"
+        )

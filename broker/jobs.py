@@ -7,7 +7,7 @@ from typing import Final
 
 from grn_zmq.records import JobSpec, Outcome
 
-from .profiles import Key, key_of
+from .cells import Key, key_of
 
 
 class State(StrEnum):
@@ -17,6 +17,7 @@ class State(StrEnum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     KILLED = "killed"
+    OOM = "oom"
     CANCELLED = "cancelled"
     LOST = "lost"
 
@@ -28,6 +29,7 @@ class Step(StrEnum):
     RETURN = "return"
     RAISE = "raise"
     DIE = "be killed"
+    RUN_OUT = "run out of memory"
     CANCEL = "be cancelled"
     LOSE_WORKER = "lose its worker"
     REQUEUE = "go back to the queue"
@@ -43,6 +45,7 @@ LIFE: Final[Mapping[State, Mapping[Step, State]]] = {
         Step.START: State.RUNNING,
         Step.RAISE: State.FAILED,  # its process could not be started
         Step.DIE: State.KILLED,
+        Step.RUN_OUT: State.OOM,
         Step.CANCEL: State.CANCELLED,
         Step.LOSE_WORKER: State.LOST,  # it may have started: never a silent rerun
     },
@@ -50,13 +53,16 @@ LIFE: Final[Mapping[State, Mapping[Step, State]]] = {
         Step.RETURN: State.SUCCEEDED,
         Step.RAISE: State.FAILED,
         Step.DIE: State.KILLED,
+        Step.RUN_OUT: State.OOM,
         Step.CANCEL: State.CANCELLED,
         Step.LOSE_WORKER: State.LOST,
-        Step.REQUEUE: State.QUEUED,  # the stand-in was measured; now the real run
+        # The stand-in was measured and now the real run; or it gets more room than before.
+        Step.REQUEUE: State.QUEUED,
     },
     State.SUCCEEDED: {},
     State.FAILED: {},
     State.KILLED: {},
+    State.OOM: {},
     State.CANCELLED: {},
     State.LOST: {},
 }
@@ -84,7 +90,12 @@ class Job:
     started_at: float | None = None
     ended_at: float | None = None
     peak_bytes: int = 0
+    predicted_bytes: int = 0
+    ooms: int = 0
+    level: int = 0
+    wary: bool = False
     runs_stand_in: bool = False
+    stand_in_done: bool = False
     cancelling: bool = False
     missing: set[str] = field(default_factory=set)
     watchers: set[str] = field(default_factory=set)
@@ -94,6 +105,11 @@ class Job:
     handed_over: bool = False
     outcome: Outcome | None = None
     payload_hash: int | None = None
+    # What profiles know it by.
+    key: Key = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.key = key_of(self.spec.job_type, self.spec.by)
 
     @property
     def job_id(self) -> str:
@@ -102,11 +118,6 @@ class Job:
     @property
     def live(self) -> bool:
         return self.state in LIVE
-
-    @property
-    def key(self) -> Key:
-        """The cell of profiles this job is measured under."""
-        return key_of(self.spec.job_type, self.spec.by)
 
     @property
     def digests(self) -> tuple[str, ...]:

@@ -1,17 +1,25 @@
 """The scheduling pass: class heads against devices, until nothing more can be placed."""
 
-from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass, replace
-from heapq import heapify, heappop, heappush
+from collections.abc import Iterator, Set
+from dataclasses import dataclass
+from typing import Final
 
-from grn_zmq.records import DeviceFacts
-
+from . import company as companies
+from .book import Book
+from .company import ALONE, Company, ancestors
+from .estimates import Estimate, Kind
 from .jobs import Job
-from .ledger import NOBODY, Lease
+from .ledger import Lease
 from .peers import Worker
-from .profiles import Key, Profiles
-from .scheduler import DeviceView, Hold, Place, Refuse, Why, decide
-from .waiting import Waiting
+from .reservations import Reservations
+from .rooms import Rooms
+from .scheduler import DeviceView, Hold, Place, Refuse, Why, Wish, decide
+from .settings import Settings
+from .viewing import view_of
+from .waiting import Heads, Waiter, WaitingClass
+
+# How many jobs an unfinished first run vouches for; doubles with each that has settled.
+FIRST_WINDOW: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,86 +43,175 @@ class NeedsRoom:
     worker: Worker
 
 
-@dataclass(frozen=True, slots=True)
-class Company:
-    """Who does not count against a job: its ancestors, who wait for it."""
-
-    beside: Set[str]
-    uncounted: Set[str] = NOBODY
-
-
 Verdict = Placed | RefusedJob | NeedsRoom
 
 
 class Placer:
     """Decides for the whole queue. It grants leases; the core carries out the rest."""
 
-    def __init__(
-        self,
-        jobs: Mapping[str, Job],
-        waiting: Waiting,
-        workers: Mapping[str, Worker],
-        devices: Mapping[str, DeviceFacts],
-        profiles: Profiles,
-    ) -> None:
-        self._jobs = jobs
-        self._waiting = waiting
-        self._workers = workers
-        self._devices = devices
-        self._profiles = profiles
+    def __init__(self, book: Book, settings: Settings) -> None:
+        self._jobs = book.jobs
+        self._waiting = book.waiting
+        self._workers = book.workers
+        self._devices = book.devices
+        self._profiles = book.profiles
+        self._sigmas = settings.sigmas
+        self._book = book
+        self._reservations = Reservations(book)
+        self._known_devices = 0
 
-    def run(self) -> Iterator[Verdict]:
-        """Give one verdict after the other; the core must apply each before the next."""
-        heads = self._heads()
-        while heads:
-            _, job = heappop(heads)
-            company = Company(self.ancestors(job))
-            decision = self._decide(job, company)
+    def run(self, now: float, *, everything: bool) -> Iterator[Verdict]:
+        """Give one verdict after the other; the core must apply each before the next.
+
+        Args:
+            everything: Whether anything but the arrival of jobs has changed. If not, only
+                who has just come to the head of a class can have a chance.
+        """
+        stale = self._refresh()
+        self._reservations.expire(now)
+        rooms = self._rooms()
+        heads = Heads(self._candidates(stale, rooms, everything=everything))
+        while (waiting := heads.next()) is not None:
+            among = None
+            if waiting.least_bytes:
+                in_time = self._reservations.do_not_mind(waiting, now)
+                among = rooms.for_need(waiting.least_bytes, waiting.variance, in_time=in_time)
+                if not among:
+                    continue
+            job = waiting.head
+            company = Company(ancestors(job, self._jobs))
+            decision = self._decide(job, company, now, among)
             if (
                 isinstance(decision, Hold)
                 and company.beside
                 and decision.why is not Why.PROFILE
             ):
                 # Waiting for memory that an ancestor holds would be waiting for oneself.
-                company = self._company_of_last_resort(company)
-                decision = self._decide(job, company)
+                company = companies.of_last_resort(company, self._jobs, self._workers)
+                decision = self._decide(job, company, now)
             if isinstance(decision, Hold):
-                self._waiting.hold(job, decision)
-                yield from self._room_for(job, decision)
+                if decision.why is Why.NO_ROOM:
+                    yield from self._room_for(job)
                 continue
             self._waiting.remove(job)
-            stopped = isinstance(decision, Place) and self._stop_measuring(company.beside)
-            yield self._verdict(job, decision, company)
-            if stopped:
-                heads = self._heads()  # who had to keep away from a measuring run may join
-            elif next_job := self._waiting.next_like(job):
-                # In its turn: a long class must not overtake older jobs of another.
-                heappush(heads, (next_job.number, next_job))
+            opened = isinstance(decision, Place) and self._stop_measuring(company.beside)
+            opened |= self._reservations.is_for(job)
+            verdict = self._verdict(job, decision, company, now)
+            yield verdict
+            self._refresh()
+            if opened:  # who had to keep away may join
+                rooms = self._rooms()
+                heads = Heads(self._waiting.ordered()[:])
+                continue
+            if isinstance(verdict, Placed):
+                rooms.look(verdict.worker)
+            if waiting.jobs:
+                heads.again(waiting)
+        if everything:
+            self._reservations.consider(now, self._is_being_measured)
 
-    def _heads(self) -> list[tuple[int, Job]]:
-        heads = [(job.number, job) for job in self._waiting.heads()]
-        heapify(heads)
-        return heads
+    def why(self, job: Job, now: float) -> Hold | None:
+        """What a queued job waits for, as things are now."""
+        company = Company(ancestors(job, self._jobs))
+        decision = self._decide(job, company, now)
+        return decision if isinstance(decision, Hold) else None
 
-    def _verdict(self, job: Job, decision: Place | Refuse, company: Company) -> Verdict:
+    def _rooms(self) -> Rooms:
+        workers = [worker for worker in self._workers.values() if not worker.suspect]
+        return Rooms(workers, self._sigmas, self._reservations.kept)
+
+    def _candidates(
+        self, stale: list[Waiter], rooms: Rooms, *, everything: bool
+    ) -> list[Waiter]:
+        """The classes that may find room now, in order.
+
+        Who found none at the last pass can only have a chance where something has opened
+        since, unless its own need is another now: those are `stale`.
+        """
+        workers = [worker for worker in self._workers.values() if not worker.suspect]
+        opened = [worker for worker in workers if worker.ledger.opened]
+        for worker in opened:
+            worker.ledger.opened = False
+        if not everything:
+            return stale
+        roomiest = rooms.slack_bytes(opened)
+        some_idle = any(not worker.ledger.leases for worker in workers)
+        changed = {waiting for _, waiting in stale}
+        # Of whom no need is known, some wait for an ancestor, or are to be refused.
+        return [
+            one
+            for one in self._waiting.ordered()
+            if (one[1].least_bytes <= roomiest and (some_idle or not one[1].unmeasured))
+            or one[1] in changed
+        ]
+
+    def _refresh(self) -> list[Waiter]:
+        """Keep at hand what each waiting class needs at least; give those that changed."""
+        stale: list[WaitingClass] = []
+        if len(self._devices) != self._known_devices:
+            self._known_devices = len(self._devices)
+            stale += [waiting for _, waiting in self._waiting.ordered()]
+        if self._profiles.changed:
+            stale += self._waiting.of_types(self._profiles.changed)
+            self._profiles.changed.clear()
+        fresh = [one for one in dict.fromkeys(self._waiting.fresh) if one.jobs]
+        self._waiting.fresh.clear()
+        for waiting in fresh:
+            waiting.passed_s = self._reservations.started_s
+        changed = [one for one in dict.fromkeys((*stale, *fresh)) if one.jobs]
+        for waiting in changed:
+            self._size(waiting)
+        return sorted((waiting.order, waiting) for waiting in changed)
+
+    def _size(self, waiting: WaitingClass) -> None:
+        job = waiting.head
+        waiting.least_bytes = 0
+        waiting.unmeasured = False
+        waiting.duration_s = self._profiles.duration_s(job.key, "")
+        plain = not (job.spec.parent or job.spec.pin or job.level)
+        if not plain or job.spec.kind == "inline":
+            return
+        known: list[Estimate] = []
+        for facts in self._devices.values():
+            found = self._profiles.estimate(job.key, facts, job.spec.memory_bytes)
+            if found is not None:
+                if found.lease_bytes >= facts.total_bytes:
+                    return  # to be refused, or content with less: look at it
+                known.append(found)
+        if not known:
+            waiting.unmeasured = True
+            return
+        waiting.least_bytes = min(one.lease_bytes for one in known)
+        waiting.variance = min(one.noise_bytes**2 + one.bias_bytes**2 for one in known)
+
+    def _verdict(
+        self, job: Job, decision: Place | Refuse, company: Company, now: float
+    ) -> Verdict:
         if isinstance(decision, Refuse):
             return RefusedJob(job, decision.need_bytes, decision.largest_bytes)
         worker = self._workers[decision.worker]
+        facts = worker.ledger.facts
+        estimate = self._profiles.estimate(job.key, facts, job.spec.memory_bytes)
         lease = Lease(
             job.job_id,
             job.attempt + 1,
             decision.lease_bytes,
-            job.spec.job_type,
+            job.key,
             measuring=decision.measuring,
             beside=company.beside,
             uncounted=company.uncounted,
+            estimate=estimate,
+            alone=decision.alone,
         )
-        worker.ledger.grant(lease)
+        worker.ledger.grant(lease, now)
+        self._reservations.note_grant(worker, job, lease, now)
         return Placed(job, worker, lease)
 
     def _stop_measuring(self, job_ids: Set[str]) -> bool:
         """A parent placed only after its jobs were submitted is not measured beside them."""
         stopped = False
+        if not job_ids:
+            return False
         for worker in self._workers.values():
             lease = worker.ledger.measuring
             if lease is not None and lease.job_id in job_ids:
@@ -122,15 +219,32 @@ class Placer:
                 stopped = True
         return stopped
 
-    def _decide(self, job: Job, company: Company) -> Place | Hold | Refuse:
+    def _decide(
+        self, job: Job, company: Company, now: float, among: list[str] | None = None
+    ) -> Place | Hold | Refuse:
+        """Decide about one job, on all devices or only on those that may have room."""
         spec = job.spec
+        workers = (
+            self._workers.values() if among is None else [self._workers[one] for one in among]
+        )
         views = [
-            self._view(worker, job, company)
-            for worker in self._workers.values()
+            view_of(worker, job, company, self._book, self._sigmas)
+            for worker in workers
             if not worker.suspect and spec.pin in ("", worker.ledger.facts.uuid)
         ]
-        measured_elsewhere = self._being_measured(spec.job_type, company.beside)
-        decision = decide(spec.job_type, spec.policy, measured_elsewhere, views)
+        if not company.beside:  # a device drains only once the jobs of its jobs have run
+            for view in views:
+                self._reservations.apply(view, job, now)
+        wish = Wish(
+            spec.job_type,
+            spec.policy,
+            type_being_measured=all(view.estimate is None for view in views)
+            and self._being_measured(spec.job_type, company.beside),
+            window_full=self._window_full(job, views),
+            alone_on_bytes=self._book.alone_on_bytes(job, now),
+            wary=job.wary,
+        )
+        decision = decide(wish, views)
         return self._refuse_or_wait(job) if isinstance(decision, Refuse) else decision
 
     def _refuse_or_wait(self, job: Job) -> Hold | Refuse:
@@ -138,91 +252,48 @@ class Placer:
         devices = [
             facts for facts in self._devices.values() if job.spec.pin in ("", facts.uuid)
         ]
-        needs = [self._profiles.need_bytes(job.key, facts.device_class) for facts in devices]
+        found = [
+            self._profiles.estimate(job.key, facts, job.spec.memory_bytes) for facts in devices
+        ]
+        needs = [one.sure_bytes if one else 0 for one in found]
         totals = [facts.total_bytes for facts in devices]
         if any(need <= total for need, total in zip(needs, totals, strict=True)):
             text = "waiting for a device: the worker of one that is large enough is silent"
             return Hold(Why.NO_DEVICE, text)
         return Refuse(min(needs), max(totals))
 
-    def _company_of_last_resort(self, company: Company) -> Company:
-        """Leave out the bytes of ancestors too, and of all others if everybody only waits."""
-        ignored = company.beside | self._all_if_all_wait()
-        return Company(ignored, ignored)
+    def _being_measured(self, job_type: str, beside: Set[str]) -> bool:
+        for worker in self._workers.values():
+            lease = worker.ledger.measuring
+            if lease is not None and lease.job_type == job_type and lease.job_id not in beside:
+                return True
+        return False
 
-    def ancestors(self, job: Job) -> Set[str]:
-        """The live jobs that submitted this one, directly or through others."""
-        found: set[str] = set()
-        parent = self._jobs.get(job.spec.parent)
-        while parent is not None and parent.live and parent.job_id not in found:
-            found.add(parent.job_id)
-            parent = self._jobs.get(parent.spec.parent)
-        return found
+    def _is_being_measured(self, job: Job) -> bool:
+        return self._being_measured(job.spec.job_type, ancestors(job, self._jobs))
 
-    def _all_if_all_wait(self) -> Set[str]:
-        """Every leased job, if each of them waits for jobs it submitted: none would end."""
-        leased = [
-            self._jobs[job_id]
+    def _window_full(self, job: Job, views: list[DeviceView]) -> bool:
+        """Whether as many run by an unfinished first run as it can vouch for."""
+        kinds = {view.estimate.kind for view in views if view.estimate is not None}
+        if Kind.SETTLED not in kinds:
+            return False
+        alike = [
+            lease
             for worker in self._workers.values()
-            for job_id in worker.ledger.leases
+            for lease in worker.ledger.leases.values()
+            if lease.key == job.key
         ]
-        if all(job.waiting_children for job in leased):
-            return {job.job_id for job in leased}
-        return NOBODY
+        settled = sum(lease.settled for lease in alike)
+        return len(alike) - settled >= FIRST_WINDOW << min(settled, 10)
 
-    def _being_measured(self, job_type: str, ancestors: Set[str]) -> bool:
-        measuring = (worker.ledger.measuring for worker in self._workers.values())
-        return any(
-            lease.job_type == job_type and lease.job_id not in ancestors
-            for lease in measuring
-            if lease is not None
-        )
-
-    def _view(self, worker: Worker, job: Job, company: Company) -> DeviceView:
-        ledger = worker.ledger
-        facts = ledger.facts
-        measuring = ledger.measuring
-        others = ledger.others(company.beside)
-        view = DeviceView(
-            worker=worker.incarnation,
-            index=facts.index,
-            total_bytes=facts.total_bytes,
-            free_bytes=ledger.free_bytes(company.uncounted),
-            idle=others == 0,
-            has_place=ledger.max_jobs is None or others < ledger.max_jobs,
-            being_measured=measuring is not None and measuring.job_id not in company.beside,
-            need_bytes=None,
-            lease_bytes=None,
-        )
-        if not self._profiles.knows(job.key):
-            return view
-        need, lease = self._sizes(job.key, facts, view.free_bytes, alone=view.idle)
-        if job.spec.kind == "inline" and job.spec.pin and view.idle and view.free_bytes >= 0:
-            # Its process has been here before: what seems foreign may be what it kept.
-            lease = min(lease, view.free_bytes)
-        return replace(view, need_bytes=need, lease_bytes=lease)
-
-    def _sizes(
-        self, key: Key, facts: DeviceFacts, room_bytes: int, *, alone: bool
-    ) -> tuple[int, int]:
-        """What a job of a known cell needs on this device, and what it is promised."""
-        need = self._profiles.need_bytes(key, facts.device_class)
-        lease = self._profiles.lease_bytes(key, facts.device_class, facts.total_bytes)
-        if alone:
-            # It may have all that strangers leave: its margin must not shut it out.
-            lease = min(lease, max(need, room_bytes))
-        return need, lease
-
-    def _room_for(self, job: Job, hold: Hold) -> Iterator[NeedsRoom]:
-        if hold.why is not Why.NO_ROOM:
-            return
+    def _room_for(self, job: Job) -> Iterator[NeedsRoom]:
         for worker in self._workers.values():
             ledger = worker.ledger
             if not ledger.idle_bytes or worker.idle_asked or ledger.measuring:
                 continue
-            room = ledger.free_bytes() + ledger.idle_bytes
-            lease = 1  # to be measured, any room will do
-            if self._profiles.knows(job.key):
-                _, lease = self._sizes(job.key, ledger.facts, room, alone=not ledger.leases)
-            if room >= lease:
+            view = view_of(worker, job, ALONE, self._book, self._sigmas)
+            wanted = view.lease_bytes or 1  # to be measured, any room will do
+            if not view.idle:
+                wanted += ledger.headroom_bytes(self._sigmas, job.key, view.estimate)
+            if view.free_bytes + ledger.idle_bytes >= wanted:
                 yield NeedsRoom(worker)

@@ -6,6 +6,8 @@ from enum import StrEnum
 
 from grn_zmq.units import format_bytes
 
+from .estimates import Estimate
+
 
 class Why(StrEnum):
     """What a waiting job waits for."""
@@ -18,18 +20,49 @@ class Why(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Wish:
+    """What one job wants of a device, beside memory.
+
+    `alone_on_bytes` is the size of the device it must have to itself after it ran out of
+    memory with company, else 0. It is `wary` after a neighbour's growth cost it its memory:
+    then it keeps away from jobs whose need is in doubt.
+    """
+
+    job_type: str
+    policy: str = "spread"
+    type_being_measured: bool = False
+    window_full: bool = False
+    alone_on_bytes: int = 0
+    wary: bool = False
+
+
+@dataclass(slots=True)
 class DeviceView:
-    """A device as one job sees it; the job's ancestors are already left out."""
+    """A device as one job sees it; the job's ancestors are already left out.
+
+    `headroom_bytes` is what sharing must leave free with this job on board. An idle device
+    needs none: who is alone may have it all.
+    """
 
     worker: str
     index: int
     total_bytes: int
     free_bytes: int
     idle: bool
-    has_place: bool
-    being_measured: bool
-    need_bytes: int | None
-    lease_bytes: int | None
+    has_place: bool = True
+    closed: bool = False
+    shares: bool = True
+    doubted: bool = False
+    held_for: str = ""
+    headroom_bytes: int = 0
+    estimate: Estimate | None = None
+    lease_bytes: int = 0
+
+    @property
+    def spare_bytes(self) -> int:
+        """What is left once the job is here; below zero it does not fit."""
+        spare = self.free_bytes - self.lease_bytes
+        return spare if self.idle else spare - self.headroom_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +70,7 @@ class Place:
     worker: str
     lease_bytes: int
     measuring: bool
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,60 +88,133 @@ class Refuse:
 Decision = Place | Hold | Refuse
 
 
-def decide(
-    job_type: str, policy: str, type_being_measured: bool, devices: Sequence[DeviceView]
-) -> Decision:
-    """Decide about one job; a view without `need_bytes` means its type was never measured."""
+def decide(wish: Wish, devices: Sequence[DeviceView]) -> Decision:
+    """Decide about one job; a view without `estimate` means its type was never measured."""
     if not devices:
         return Hold(Why.NO_DEVICE, "waiting for a device: no worker is connected")
-    if devices[0].need_bytes is None:
-        return _decide_unmeasured(job_type, type_being_measured, devices)
-    return _decide_measured(policy, devices)
-
-
-def _decide_unmeasured(
-    job_type: str, type_being_measured: bool, devices: Sequence[DeviceView]
-) -> Decision:
-    if type_being_measured:
-        return Hold(Why.PROFILE, f"waiting for profile of {job_type}")
-    idle = [device for device in devices if device.idle and not device.being_measured]
-    if not idle:
+    known = [(one, one.estimate) for one in devices if one.estimate is not None]
+    if not known:
+        return _decide_unmeasured(wish, devices)
+    if all(estimate.sure_bytes > device.total_bytes for device, estimate in known):
+        if len(known) < len(devices):
+            return _decide_unmeasured(wish, [one for one in devices if one.estimate is None])
+        smallest_need = min(estimate.sure_bytes for _, estimate in known)
+        return Refuse(smallest_need, max(device.total_bytes for device in devices))
+    if wish.alone_on_bytes:
+        return _decide_alone(wish, devices)
+    unmeasured = [one for one in devices if one.estimate is None]
+    if unmeasured and all(estimate.beyond for _, estimate in known):
+        return _decide_unmeasured(wish, unmeasured)
+    if wish.window_full:
         return Hold(
-            Why.NO_IDLE_DEVICE,
-            f"waiting for an idle device: {job_type} was never measured and runs alone first",
+            Why.PROFILE,
+            f"waiting for profile of {wish.job_type}: as many run as its unfinished first "
+            f"run can vouch for",
         )
-    emptiest = max(idle, key=lambda device: (device.free_bytes, -device.index))
+    return _decide_measured(wish, devices)
+
+
+def _decide_unmeasured(wish: Wish, devices: Sequence[DeviceView]) -> Decision:
+    if wish.type_being_measured:
+        return Hold(Why.PROFILE, f"waiting for profile of {wish.job_type}")
+    return _on_idle(
+        devices,
+        f"waiting for an idle device: {wish.job_type} was never measured and runs alone first",
+        measuring=True,
+    )
+
+
+def _decide_alone(wish: Wish, devices: Sequence[DeviceView]) -> Decision:
+    """Its last try: the largest device, and all of it."""
+    return _on_idle(
+        [device for device in devices if device.total_bytes >= wish.alone_on_bytes],
+        f"waiting for an idle device: {wish.job_type} ran out of memory beside others and "
+        f"runs alone next",
+        measuring=False,
+    )
+
+
+def _on_idle(devices: Sequence[DeviceView], text: str, *, measuring: bool) -> Decision:
+    idle = [device for device in devices if device.idle and not device.closed]
+    if not idle:
+        return Hold(Why.NO_IDLE_DEVICE, text)
+    unkept = [device for device in idle if not device.held_for]
+    if not unkept:
+        return _held(idle[0])
+    emptiest = max(unkept, key=lambda device: (device.free_bytes, -device.index))
+    if emptiest.free_bytes < emptiest.lease_bytes:  # strangers hold what it is known to need
+        return _no_room(unkept)
     if emptiest.free_bytes <= 0:
         return Hold(
             Why.NO_ROOM,
             f"waiting for memory: others fill even device {emptiest.index}, the emptiest",
         )
-    return Place(emptiest.worker, lease_bytes=emptiest.free_bytes, measuring=True)
+    return Place(emptiest.worker, emptiest.free_bytes, measuring=measuring, alone=not measuring)
 
 
-def _decide_measured(policy: str, devices: Sequence[DeviceView]) -> Decision:
-    able = [device for device in devices if (device.need_bytes or 0) <= device.total_bytes]
-    if not able:
-        smallest_need = min(device.need_bytes or 0 for device in devices)
-        return Refuse(smallest_need, max(device.total_bytes for device in devices))
-    open_to_all = [device for device in able if not device.being_measured]
+def _decide_measured(wish: Wish, devices: Sequence[DeviceView]) -> Decision:
+    able = [
+        device
+        for device in devices
+        if device.estimate and device.estimate.sure_bytes <= device.total_bytes
+    ]
+    # Where it is expected to need more than there is, only if that is so everywhere.
+    large = [device for device in able if device.estimate and not device.estimate.beyond]
+    open_to_all = [device for device in large or able if not device.closed]
     if not open_to_all:
-        return Hold(Why.NO_PLACE, "waiting for a device: a new job type is being measured")
+        return Hold(
+            Why.NO_PLACE,
+            "waiting for a device: a job that is being measured, or ran out of memory "
+            "before, has it to itself",
+        )
     placed = [device for device in open_to_all if device.has_place]
     if not placed:
         return Hold(Why.NO_PLACE, "waiting for a place: every device has its most jobs at once")
-    roomy = [device for device in placed if device.free_bytes >= (device.lease_bytes or 0)]
+    willing = [device for device in placed if _willing(wish, device)]
+    if not willing:
+        return _unwilling(wish)
+    roomy = [device for device in willing if device.spare_bytes >= 0]
     if not roomy:
-        return _no_room(placed)
-    sign = 1 if policy == "spread" else -1
+        return _no_room(willing)
+    sign = 1 if wish.policy == "spread" else -1
     best = max(roomy, key=lambda device: (sign * device.free_bytes, -device.index))
-    return Place(best.worker, lease_bytes=best.lease_bytes or 0, measuring=False)
+    return Place(best.worker, lease_bytes=best.lease_bytes, measuring=False)
+
+
+def _willing(wish: Wish, device: DeviceView) -> bool:
+    return device.idle or (device.shares and not (wish.wary and device.doubted))
+
+
+def _unwilling(wish: Wish) -> Hold:
+    if wish.wary:
+        return Hold(
+            Why.NO_PLACE,
+            "waiting for a place beside jobs that keep to what they were measured to need: "
+            "a neighbour outgrew its lease before",
+        )
+    return Hold(
+        Why.NO_IDLE_DEVICE,
+        "waiting for an idle device: sharing was measured to be slower than one after the "
+        "other here",
+    )
 
 
 def _no_room(devices: Sequence[DeviceView]) -> Hold:
-    best = max(devices, key=lambda device: device.free_bytes - (device.lease_bytes or 0))
+    best = max(devices, key=lambda device: device.spare_bytes)
+    if best.held_for:
+        return _held(best)
+    text = (
+        f"waiting for memory: needs {format_bytes(best.lease_bytes)}, "
+        f"device {best.index} has {format_bytes(max(0, best.free_bytes))} free"
+    )
+    if best.free_bytes >= best.lease_bytes:
+        text += f", of which {format_bytes(best.headroom_bytes)} stay free for growth"
+    return Hold(Why.NO_ROOM, text)
+
+
+def _held(device: DeviceView) -> Hold:
     return Hold(
         Why.NO_ROOM,
-        f"waiting for memory: needs {format_bytes(best.lease_bytes or 0)}, "
-        f"device {best.index} has {format_bytes(max(0, best.free_bytes))} free",
+        f"waiting for memory: device {device.index} is kept for {device.held_for}, which "
+        f"has waited longer",
     )

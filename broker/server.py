@@ -4,6 +4,7 @@ import math
 import os
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 import zmq
@@ -15,8 +16,10 @@ from grn_zmq.lifeline import ending_signals
 from grn_zmq.paths import Places
 
 from .core import BrokerCore
-from .effects import Effect, Note, Send, Watch
+from .effects import Effect, Forget, Note, Remember, Send, Watch
 from .outbox import Outbox
+from .settings import Settings
+from .store import Store
 from .watching import Watching
 
 CLIENT: Final = b"c"
@@ -46,9 +49,26 @@ _OPTIONS: Final = {
 class BrokerServer:
     """Feeds the core with messages, ends of processes and time, and does what it says."""
 
-    def __init__(self, places: Places, supervisor_pid: int = 0) -> None:
+    def __init__(
+        self,
+        places: Places,
+        state: Path | None = None,
+        settings: Settings | None = None,
+        supervisor_pid: int = 0,
+    ) -> None:
+        """Take the lock, open what was kept, and listen.
+
+        Args:
+            state: The file of what is kept; by default one next to the sockets.
+
+        Raises:
+            BrokerRunning: Another broker of this user is alive.
+            StateTooNew: A newer version of this package wrote the file.
+            UnsafeDirectory: Others could reach the sockets or the file.
+        """
         places.make()
         self._lock = BrokerLock(places)
+        self._store = Store(state or places.directory / "state.db")
         self._places = places
         self._supervisor_pid = supervisor_pid or os.getpid()
         self._context = zmq.Context()
@@ -59,7 +79,9 @@ class BrokerServer:
         self._outboxes = {side: Outbox(socket) for side, socket in self._sockets.items()}
         self._watching = Watching()
         # Milliseconds since 1970: later than that of any broker before.
-        self.core = BrokerCore(epoch=time.time_ns() // 1_000_000, pid=os.getpid())
+        self.core = BrokerCore(time.time_ns() // 1_000_000, os.getpid(), settings or Settings())
+        for cell_id, cell in self._store.load():
+            self.core.book.profiles.restore(cell_id, cell)
 
     def _bind(self, path: os.PathLike[str]) -> "zmq.Socket[bytes]":
         socket = self._context.socket(zmq.ROUTER)
@@ -136,6 +158,10 @@ class BrokerServer:
                     logger.bind(facts=facts).log(level.upper(), text)
                 case Watch(name, pid):
                     self._watching.watch(name, pid)
+                case Remember(cell_id, cell):
+                    self._store.remember(cell_id, cell)
+                case Forget(job_type):
+                    self._store.forget(job_type)
 
     def _close(self) -> None:
         self._lock.withdraw()
@@ -144,7 +170,9 @@ class BrokerServer:
         self._context.term()
         for path in (self._places.clients_socket, self._places.workers_socket):
             path.unlink(missing_ok=True)
+        self._places.sweep()
         self._watching.close()
+        self._store.close()
         logger.info("broker stopped")
         self._lock.close()  # last: whoever takes it next makes sockets of the same names
 

@@ -2,8 +2,10 @@
 
 from typing import Final
 
-from grn_zmq.records import DeviceRow, JobRow
+from grn_zmq.records import DeviceRow, JobRow, ProfileRow
 
+from .cells import Cell, CellId
+from .estimates import Estimate
 from .jobs import Job, State
 from .ledger import Lease
 from .peers import Worker
@@ -30,7 +32,7 @@ def job_row(
         attempt=job.attempt,
         priority=job.spec.priority,
         measuring=lease is not None and lease.measuring,
-        predicted_bytes=0,
+        predicted_bytes=job.predicted_bytes,
         lease_bytes=lease.lease_bytes if lease else 0,
         used_bytes=lease.used_bytes if lease else 0,
         peak_bytes=max(job.peak_bytes, lease.used_bytes if lease else 0),
@@ -67,4 +69,24 @@ def device_row(worker: Worker) -> DeviceRow:
         jobs=len(ledger.leases),
         measuring=measuring.job_type if measuring else "",
         utilisation=ledger.utilisation,
+    )
+
+
+def profile_row(cell_id: CellId, cell: Cell, estimate: Estimate | None) -> ProfileRow:
+    return ProfileRow(
+        job_type=cell_id.job_type,
+        by=dict(cell_id.by),
+        device_class=cell_id.device_class,
+        devices=cell_id.devices,
+        runs=cell.runs,
+        predicted_bytes=estimate.lease_bytes if estimate else 0,
+        kind=estimate.kind.value if estimate else "",
+        peak_bytes=cell.max_bytes,
+        mean_bytes=int(cell.mean_bytes),
+        need_bytes=cell.need_bytes,
+        bound_bytes=cell.bound_bytes,
+        ooms=cell.ooms,
+        failures=cell.failures,
+        duration_s=(cell.last_s + (cell.before_s or cell.last_s)) / 2,
+        utilisation=cell.utilisation,
     )

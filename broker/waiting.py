@@ -1,75 +1,153 @@
 """The queue: jobs of equal need wait in one class, and only class heads are looked at."""
 
-from collections.abc import Iterator
+from bisect import bisect_left, insort
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
+from .cells import Key
 from .jobs import Job
-from .profiles import Key
-from .scheduler import Hold
+from .ordering import OrderKey
 
-ClassKey = tuple[Key, str, str, str]
+ClassKey = tuple[Key, str, str, str, int, int, int, bool]
 
 
 def class_of(job: Job) -> ClassKey:
-    """Jobs of one class get the same decision: equal need, policy, ancestors and pin."""
+    """Jobs of one class get the same decision: equal need, policy, ancestors, pin, history."""
     spec = job.spec
-    return job.key, spec.policy, spec.parent, spec.pin
+    return (
+        job.key,
+        spec.policy,
+        spec.parent,
+        spec.pin,
+        spec.priority,
+        spec.memory_bytes,
+        job.level,
+        job.wary,
+    )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
+class WaitingClass:
+    """Equal jobs in the order they came, and what is known of them while they wait.
+
+    `least_bytes` is what the head needs at least where it needs least, or 0 if that is yet
+    to be measured; `passed_s` is how much work had been started when it became the head.
+    """
+
+    key: ClassKey
+    order: OrderKey = (0, 0.0, 0)
+    jobs: OrderedDict[str, Job] = field(default_factory=OrderedDict)
+    least_bytes: int = 0
+    variance: float = 0.0
+    duration_s: float | None = None
+    passed_s: float = 0.0
+    unmeasured: bool = False
+
+    @property
+    def head(self) -> Job:
+        return next(iter(self.jobs.values()))
+
+
+Waiter = tuple[OrderKey, WaitingClass]
+
+
+class Heads:
+    """Classes in the order of their heads, while heads are taken and others follow them.
+
+    In its turn: a long class must not overtake older jobs of another.
+    """
+
+    def __init__(self, waiters: Sequence[Waiter]) -> None:
+        self._waiters = waiters
+        self._at = 0
+        self._again: list[Waiter] = []
+
+    def again(self, waiting: WaitingClass) -> None:
+        """Look at this class once more, where its new head belongs."""
+        heappush(self._again, (waiting.order, waiting))
+
+    def next(self) -> WaitingClass | None:
+        """The class whose head is to be looked at next."""
+        left = self._at < len(self._waiters)
+        if self._again and not (left and self._waiters[self._at] < self._again[0]):
+            return heappop(self._again)[1]
+        if not left:
+            return None
+        self._at += 1
+        return self._waiters[self._at - 1][1]
+
+
 class Waiting:
-    """Queued jobs, first come first served within each class."""
+    """Queued jobs; classes are kept in the order in which their heads are to be served."""
 
-    _classes: dict[ClassKey, dict[str, Job]] = field(default_factory=dict)
-    _holds: dict[ClassKey, Hold] = field(default_factory=dict)
+    def __init__(self, order: Callable[[Job], OrderKey]) -> None:
+        self._order_of = order
+        self._classes: dict[ClassKey, WaitingClass] = {}
+        self._by_type: dict[str, dict[ClassKey, WaitingClass]] = {}
+        self._ordered: list[tuple[OrderKey, WaitingClass]] = []
+        # Classes with a new head since the scheduling pass last looked.
+        self.fresh: list[WaitingClass] = []
 
     def add(self, job: Job, *, first: bool = False) -> None:
         key = class_of(job)
-        waiting = self._classes.get(key, {})
+        waiting = self._classes.get(key)
+        if waiting is None:
+            waiting = self._classes[key] = WaitingClass(key)
+            self._by_type.setdefault(job.spec.job_type, {})[key] = waiting
+        elif first:
+            self._unlist(waiting)
+        waiting.jobs[job.job_id] = job
         if first:
-            self._classes[key] = {job.job_id: job, **waiting}
-        else:
-            self._classes[key] = waiting
-            waiting[job.job_id] = job
+            waiting.jobs.move_to_end(job.job_id, last=False)
+        if first or len(waiting.jobs) == 1:
+            self._list(waiting)
 
     def remove(self, job: Job) -> None:
-        key = class_of(job)
-        waiting = self._classes[key]
-        del waiting[job.job_id]
-        if not waiting:
-            del self._classes[key]
-            self._holds.pop(key, None)
+        waiting = self._classes[class_of(job)]
+        headed = waiting.head is job
+        if headed:
+            self._unlist(waiting)
+        del waiting.jobs[job.job_id]
+        if not waiting.jobs:
+            del self._classes[waiting.key]
+            of_type = self._by_type[job.spec.job_type]
+            del of_type[waiting.key]
+            if not of_type:
+                del self._by_type[job.spec.job_type]
+        elif headed:
+            self._list(waiting)
 
-    def heads(self) -> list[Job]:
-        """The first job of each class, the longest waiting first."""
-        return sorted(map(_first, self._classes.values()), key=_number)
+    def _list(self, waiting: WaitingClass) -> None:
+        waiting.order = self._order_of(waiting.head)
+        insort(self._ordered, (waiting.order, waiting))
+        self.fresh.append(waiting)
 
-    def next_like(self, job: Job) -> Job | None:
-        """The job that now heads the class of `job`."""
+    def _unlist(self, waiting: WaitingClass) -> None:
+        at = bisect_left(self._ordered, (waiting.order,))
+        assert self._ordered[at][1] is waiting, "the order of the queue is broken"
+        del self._ordered[at]
+
+    def ordered(self) -> list[tuple[OrderKey, WaitingClass]]:
+        """The classes, that of the job to be served first in front. Not to be changed."""
+        return self._ordered
+
+    def of_types(self, job_types: Iterable[str]) -> Iterator[WaitingClass]:
+        for job_type in job_types:
+            yield from self._by_type.get(job_type, {}).values()
+
+    def class_of(self, job: Job) -> WaitingClass | None:
+        """The class that a job still waits in."""
         waiting = self._classes.get(class_of(job))
-        return _first(waiting) if waiting else None
-
-    def hold(self, job: Job, hold: Hold) -> None:
-        """Remember why this head, and with it its class, has to wait."""
-        self._holds[class_of(job)] = hold
-
-    def why(self, job: Job) -> Hold | None:
-        return self._holds.get(class_of(job))
+        return waiting if waiting is not None and job.job_id in waiting.jobs else None
 
     def __contains__(self, job: Job) -> bool:
-        return job.job_id in self._classes.get(class_of(job), {})
+        return self.class_of(job) is not None
 
     def __iter__(self) -> Iterator[Job]:
         for waiting in self._classes.values():
-            yield from waiting.values()
+            yield from waiting.jobs.values()
 
     def __len__(self) -> int:
-        return sum(map(len, self._classes.values()))
-
-
-def _first(waiting: dict[str, Job]) -> Job:
-    return next(iter(waiting.values()))
-
-
-def _number(job: Job) -> int:
-    return job.number
+        return sum(len(waiting.jobs) for waiting in self._classes.values())

@@ -19,6 +19,7 @@ from .errors import BrokerUnavailable, GrnError, JobLost, RequestRefused, Unknow
 from .futures import Future
 from .outcomes import open_outcome, warn_about
 from .paths import find_places
+from .receipts import Reporter
 from .records import Begun, Blob, JobSpec, Outcome, Released
 from .terminal import OutputWriter
 
@@ -62,6 +63,7 @@ class Client:
         self._asking = threading.Lock()
         self._answers: queue.SimpleQueue[wire.Message | BaseException] = queue.SimpleQueue()
         self._output = OutputWriter()
+        self._reporter = Reporter(self._output, os.environ.get("GRN_REPORT", ""))
         # What executors still hold back is not pending here: they are asked at the end.
         self.drains: set[Callable[[], None]] = set()
         self.giving_up = False
@@ -196,6 +198,7 @@ class Client:
             connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+            self._reporter.close()
             self._on_lost(self.session, BrokerUnavailable("this process has left its broker"))
 
     def _on_message(self, message: wire.Message) -> None:
@@ -222,7 +225,7 @@ class Client:
                     self._on_ended(outcome)
             case wire.Refused():
                 self._on_refused(message)
-            case wire.JobsAre() | wire.DevicesAre():
+            case wire.JobsAre() | wire.DevicesAre() | wire.ProfilesAre() | wire.Forgotten():
                 self._answers.put(message)
 
     def _on_want(self, message: wire.Want) -> None:
@@ -258,6 +261,7 @@ class Client:
             future.settle_cancelled()
         else:
             value, error = open_outcome(outcome, pending.spec)
+            self._reporter.job_ended(outcome, pending.spec)  # before what its caller prints
             future.settle(outcome, value, error)
             warn_about(outcome, pending.spec)
         self._let_go(pending)

@@ -10,7 +10,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgpack
 
@@ -93,7 +93,7 @@ class Codec:
 
 
 def _for_dataclass(cls: type) -> tuple[Pack, Unpack]:
-    hints = typing.get_type_hints(cls)
+    hints = typing.get_type_hints(cls, include_extras=True)
     parts = [(field.name, *_for_type(hints[field.name])) for field in fields(cls)]
     count = len(parts)
 
@@ -121,6 +121,8 @@ def _for_type(hint: Any) -> tuple[Pack, Unpack]:
         return _for_dataclass(hint)
     if hint is bytes:
         return _pack_bytes, _unpack_bytes
+    if origin is Annotated:  # a whole number that may be below zero: `records.Signed`
+        return _pack_plain, _whole
     if origin is tuple:
         return _for_tuple(get_args(hint)[0])
     if origin is dict:

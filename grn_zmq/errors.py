@@ -4,6 +4,7 @@ GrnError
 ├── BrokerUnavailable (ConnectionError)   nobody answers: start one
 ├── BrokerRunning (RuntimeError)          there is one already
 ├── UnsafeDirectory (PermissionError)     others could reach our sockets or files
+├── StateTooNew (RuntimeError)            a newer version wrote the broker's state
 ├── VersionMismatch (ConnectionError)     broker and client speak different protocols
 ├── RequestRefused (ValueError)           the broker said no, and why
 ├── UnknownJob (LookupError)              no such job, or its result is gone
@@ -16,9 +17,12 @@ GrnError
     ├── JobKilled                         a signal ended it
     ├── JobLost                           its worker died: it may or may not have run
     ├── JobNotStarted                     its process could not be started
+    ├── JobOutOfMemory (MemoryError)      it ran out of device memory, each time it was tried
     └── JobTooLarge (MemoryError)         no device here could ever hold it
 """
 
+import shlex
+from pathlib import Path
 from signal import SIGKILL
 
 from .units import format_bytes
@@ -52,6 +56,20 @@ class BrokerRunning(GrnError, RuntimeError):
 
 class UnsafeDirectory(GrnError, PermissionError):
     """A directory of ours that others could reach or that cannot hold our sockets."""
+
+
+class StateTooNew(GrnError, RuntimeError):
+    """A newer version of this package wrote what the broker keeps; this one cannot read it."""
+
+    def __init__(self, path: Path, version: int, known: int) -> None:
+        super().__init__(
+            f"{path} was written by a newer version of grn (its format is {version}, this one "
+            f"knows {known}). Start the newer version, or move the file away: its contents "
+            f"are then unknown, and job types are measured anew"
+        )
+        self.path = path
+        self.version = version
+        self.known = known
 
 
 class VersionMismatch(GrnError, ConnectionError):
@@ -186,6 +204,31 @@ class JobNotStarted(JobError):
         self.reason = reason
 
 
+class JobOutOfMemory(JobError, MemoryError):
+    """The job ran out of device memory, each time it was tried; the text reports on it."""
+
+    def __init__(
+        self,
+        job_id: str,
+        report: str,
+        *,
+        peak_bytes: int,
+        device: str,
+        attempts: int,
+        job_type: str = "",
+    ) -> None:
+        times = "once" if attempts == 1 else f"{attempts} times"
+        super().__init__(
+            job_id,
+            report
+            or f"{_called(job_id, job_type)} ran out of memory: tried {times}, it reached "
+            f"{format_bytes(peak_bytes)} on {device}",
+        )
+        self.peak_bytes = peak_bytes
+        self.device = device
+        self.attempts = attempts
+
+
 class JobTooLarge(JobError, MemoryError):
     """No device of this machine could ever hold the job."""
 
@@ -196,7 +239,8 @@ class JobTooLarge(JobError, MemoryError):
             job_id,
             f"{job_type} was measured at {format_bytes(need_bytes)} of device memory, "
             f"but the largest device here has {format_bytes(largest_bytes)}. Make the job "
-            f"smaller, or restart the broker on a larger device (`grn start --devices ...`)",
+            f"smaller, or restart the broker on a larger device (`grn start --devices ...`). "
+            f"If the measurement is out of date: grn profiles forget {shlex.quote(job_type)}",
         )
         self.job_type = job_type
         self.need_bytes = need_bytes

@@ -68,6 +68,17 @@ def type_of_command(text: str) -> str:
     return f"{typed[: MAX_NAME - len(tail) - 1]}…{tail}"
 
 
+def short_type(job_type: str) -> str:
+    """A job type for people: of a script's path only the file."""
+    path, colons, name = job_type.rpartition("::")
+    return f"{os.path.basename(path)}::{name}" if colons and path[:1] == "/" else job_type
+
+
+def printable(text: str) -> str:
+    """Show text of users without control characters that could act on a terminal."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
 def version_of_function(function: Callable[..., Any]) -> str:
     """Name what the function does now: other code gives another text, other lines do not."""
     while isinstance(function, functools.partial):
@@ -87,7 +98,16 @@ def _said(code: CodeType) -> Iterator[bytes]:
         if isinstance(constant, CodeType):
             yield from _said(constant)
         else:
-            yield repr(constant).encode(errors="backslashreplace")
+            yield _repr(constant).encode(errors="backslashreplace")
+
+
+def _repr(constant: object) -> str:
+    """The same text in every process: sets of texts have another order in each."""
+    if isinstance(constant, frozenset):
+        return f"{{{', '.join(sorted(map(_repr, constant)))}}}"
+    if isinstance(constant, tuple):
+        return f"({', '.join(map(_repr, constant))})"
+    return repr(constant)
 
 
 def version_of_command(words: Sequence[str]) -> str:

@@ -62,9 +62,11 @@ class JobOptions:
             if not least <= value <= most:
                 raise ValueError(f"{option}={value!r} must be within {least} and {most}")
         try:
-            self.memory_bytes  # noqa: B018  (a wrong size is told when decorating)
+            size = self.memory_bytes
         except ValueError as error:
             raise ValueError(f"memory={self.memory!r}: {error}") from None
+        if size >= 2**63:
+            raise ValueError(f"memory={self.memory!r} is more than any device has")
         for option in ("enforce", "inline", "reuse"):
             _check(
                 isinstance(getattr(self, option), bool),

@@ -10,6 +10,7 @@ from .errors import (
     JobKilled,
     JobLost,
     JobNotStarted,
+    JobOutOfMemory,
     JobTooLarge,
 )
 from .payload import load_value
@@ -33,6 +34,8 @@ def open_outcome(outcome: Outcome, spec: JobSpec | None) -> tuple[Any, BaseExcep
 
 def _error(outcome: Outcome, spec: JobSpec | None) -> BaseException:
     job_id, job_type = outcome.job_id, spec.job_type if spec else ""
+    if outcome.outcome == "oom":
+        return _out_of_memory(outcome, job_type)
     if outcome.outcome == "killed":
         return JobKilled(job_id, signal=outcome.signal or SIGKILL, job_type=job_type)
     if outcome.outcome == "lost":
@@ -51,6 +54,26 @@ def _error(outcome: Outcome, spec: JobSpec | None) -> BaseException:
     if outcome.payload:
         return load_exception(outcome.payload, job_id)
     return JobError(job_id, f"job {job_id} {outcome.outcome}: {outcome.error_text}")
+
+
+def _out_of_memory(outcome: Outcome, job_type: str) -> BaseException:
+    """Raise as the job did, so that its own `except` clauses work; add what the broker saw."""
+    ours = JobOutOfMemory(
+        outcome.job_id,
+        outcome.error_text,
+        peak_bytes=outcome.peak_bytes,
+        device=outcome.device,
+        attempts=outcome.attempts,
+        job_type=job_type,
+    )
+    if not outcome.payload:
+        return ours
+    raised = load_exception(outcome.payload, outcome.job_id)
+    if isinstance(raised, JobFailed):
+        ours.__cause__ = raised  # it could not travel; whoever catches MemoryError shall get it
+        return ours
+    raised.add_note(str(ours))
+    return raised
 
 
 def _unreadable(outcome: Outcome, error: Exception) -> BaseException:

@@ -35,6 +35,15 @@ class Places:
     def workers_socket(self) -> Path:
         return self.directory / "workers" / "broker.sock"
 
+    def stdin(self, name: str) -> Path:
+        """The pipe through which a command gets the input of its `grn run`."""
+        return self.directory / f"stdin-{name}"
+
+    def sweep(self) -> None:
+        """Remove pipes whose `grn run` was killed. Only for a broker that is about to end."""
+        for path in self.directory.glob("stdin-*"):
+            path.unlink(missing_ok=True)
+
     def make(self) -> None:
         """Create the directories, or refuse those that others could reach."""
         self._check_length()
@@ -70,6 +79,11 @@ def state_directory(environ: Mapping[str, str]) -> Path:
     return Path(home) / "grn"
 
 
+def state_file(environ: Mapping[str, str]) -> Path:
+    """What the broker keeps beyond its own life."""
+    return state_directory(environ) / "state.db"
+
+
 def make_private(directory: Path) -> None:
     """Create a directory for this user alone, or check that it is one."""
     try:
@@ -98,7 +112,7 @@ def check_private(directory: Path) -> None:
     if facts.st_uid != os.geteuid():
         raise UnsafeDirectory(
             f"{directory} belongs to user id {facts.st_uid}, not to you: set XDG_RUNTIME_DIR "
-            f"to a directory of your own"
+            f"and XDG_STATE_HOME to directories of your own"
         )
     if facts.st_mode & 0o077:
         raise UnsafeDirectory(f"others may enter {directory}: run `chmod 700 {directory}`")

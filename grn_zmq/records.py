@@ -4,7 +4,7 @@ Each record checks its own closed sets, so that a wrong word is refused where it
 """
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Annotated, Final
 
 from .limits import MAX_NAME, MAX_PRIORITY, MAX_RETRIES
 
@@ -20,6 +20,8 @@ HOWS: Final = frozenset({"interrupt", "terminate", "kill"})
 _HEX: Final = frozenset("0123456789abcdef")
 
 Scalar = int | float | str | bool
+# Every other number counts something, and is refused below zero.
+Signed = Annotated[int, "may be below zero"]
 
 
 def require(ok: bool, what: str) -> None:
@@ -68,7 +70,7 @@ class JobSpec:
     reuse: bool
     version: str
     memory_bytes: int
-    priority: int
+    priority: Signed
     oom_retries: int
     enforce: bool
     payload: bytes = field(repr=False)
@@ -235,7 +237,7 @@ class JobRow:
     why: str
     device: str
     attempt: int
-    priority: int
+    priority: Signed
     measuring: bool
     predicted_bytes: int
     lease_bytes: int

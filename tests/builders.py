@@ -75,17 +75,13 @@ def a_device(index: int = 0, total: int = 1000, **changes: Any) -> DeviceFacts:
 
 
 def a_view(index: int = 0, total: int = 1000, free: int = 1000, **changes: Any) -> DeviceView:
-    """A device of `total` MiB as the scheduler sees it, idle and measured by nobody."""
+    """A device of `total` MiB as a job of an unmeasured type sees it, idle and open."""
     view = DeviceView(
         worker=f"worker {index}",
         index=index,
         total_bytes=total * MIB,
         free_bytes=free * MIB,
         idle=True,
-        has_place=True,
-        being_measured=False,
-        need_bytes=None,
-        lease_bytes=None,
     )
     return replace(view, **changes)
 

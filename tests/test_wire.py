@@ -41,7 +41,9 @@ EXAMPLES: Final[dict[str, wire.Message]] = {
     message.kind: message
     for message in (
         a_hello(),
-        wire.Submit((a_spec(1, by={"n": 3, "p": -0.5, "m": "s", "b": True}), a_spec(2))),
+        wire.Submit(
+            (a_spec(1, by={"n": 3, "p": -0.5, "m": "s", "b": True}), a_spec(2, priority=-3))
+        ),
         wire.Cancel((an_id(1), an_id(2)), interrupt=True),
         wire.Release((a_release(1, failed=True), a_release(2, attempt=3))),
         wire.Attach((an_id(1),)),

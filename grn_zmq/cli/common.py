@@ -10,6 +10,7 @@ from typing import Any, Final, NoReturn, ParamSpec, TextIO, TypeVar
 import click
 
 from ..errors import BrokerUnavailable, GrnError
+from ..naming import printable as printable
 
 UNREACHABLE: Final = 3
 INTERRUPTED: Final = 130
@@ -25,6 +26,22 @@ devices_option = click.option(
     "--devices",
     metavar="WHICH",
     help="auto (default), nvml, nvml:0,2, nvml:GPU-<uuid>, host, host:4 or host:4x2GiB.",
+)
+
+
+def _probability(_: click.Context, __: click.Parameter, value: float | None) -> float | None:
+    if value is not None and not 0.0001 <= value <= 0.5:  # as `broker/settings.py` says
+        raise click.BadParameter(f"{value} is no probability from 0.0001 to 0.5")
+    return value
+
+
+overflow_option = click.option(
+    "--overflow",
+    type=float,
+    callback=_probability,
+    metavar="P",
+    help="How probable it may be that the jobs on a device outgrow it. Default: 0.05, "
+    "or what GRN_OVERFLOW says.",
 )
 max_jobs_option = click.option(
     "--max-jobs",
@@ -92,8 +109,3 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]
     return "  ".join(padded).rstrip()
-
-
-def printable(text: str) -> str:
-    """Show text of users without control characters that could act on a terminal."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)

@@ -4,9 +4,9 @@ from dataclasses import asdict
 from typing import Any
 
 from ..client import this_client
-from ..records import DeviceRow, JobRow
+from ..records import DeviceRow, JobRow, ProfileRow
 from ..units import format_bytes
-from ..wire import AskDevices, AskJobs, DevicesAre, JobsAre
+from ..wire import AskDevices, AskJobs, AskProfiles, DevicesAre, JobsAre, ProfilesAre
 
 
 def all_jobs(*, ended: bool) -> list[JobRow]:
@@ -24,6 +24,17 @@ def all_jobs(*, ended: bool) -> list[JobRow]:
 def all_devices() -> list[DeviceRow]:
     rows = this_client().ask(AskDevices(), DevicesAre).rows
     return sorted(rows, key=lambda row: (row.facts.kind, row.facts.index))
+
+
+def all_profiles() -> list[ProfileRow]:
+    """Ask for profiles until there are no more, in the order of their types."""
+    rows: list[ProfileRow] = []
+    more = True
+    while more:
+        answer = this_client().ask(AskProfiles(len(rows)), ProfilesAre)
+        rows += answer.rows
+        more = answer.more
+    return sorted(rows, key=lambda row: (row.job_type, row.device_class, row.devices))
 
 
 def job_facts(row: JobRow) -> dict[str, Any]:

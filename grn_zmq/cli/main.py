@@ -15,6 +15,8 @@ VERBS: Final = {
     "run": "Run commands as jobs and wait for them.",
     "ps": "List jobs.",
     "devices": "List devices and their memory.",
+    "profiles": "List what was learned of job types, or forget it.",
+    "simulate": "Compare scheduling policies on simulated GPUs.",
 }
 
 

@@ -6,7 +6,10 @@ from ..records import JobRow
 from .common import json_option, one_line_errors, print_json, print_table
 from .listing import all_jobs, bytes_or_dash, job_facts, seconds
 
-HEADERS = ("JOB", "STATE", "DEVICE", "LEASE", "USED", "PEAK", "WAIT", "RUN", "TYPE", "WHY")
+HEADERS = (
+    *("JOB", "STATE", "DEVICE", "LEASE", "PREDICTED", "USED", "PEAK", "WAIT", "RUN"),
+    *("TYPE", "WHY"),
+)
 
 
 @click.command()
@@ -14,7 +17,7 @@ HEADERS = ("JOB", "STATE", "DEVICE", "LEASE", "USED", "PEAK", "WAIT", "RUN", "TY
 @json_option
 @one_line_errors
 def ps(ended: bool, as_json: bool) -> None:
-    """List jobs: where they run, what they were promised and use, what they wait for.
+    """List jobs: where they run, their memory (promised, predicted, used), what they wait for.
 
     \b
     grn ps                   what waits and runs
@@ -36,6 +39,7 @@ def _cells(row: JobRow) -> tuple[str, ...]:
         f"{row.state} (measuring)" if row.measuring else row.state,
         row.device or "-",
         bytes_or_dash(row.lease_bytes),
+        bytes_or_dash(row.predicted_bytes),
         bytes_or_dash(row.used_bytes),
         bytes_or_dash(row.peak_bytes),
         seconds(row.wait_s),

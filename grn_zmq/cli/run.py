@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from ..limits import MAX_PRIORITY, MAX_RETRIES
+from ..options import JobOptions
 from .common import debug_option, devices_option, max_jobs_option, one_line_errors
 
 FORMS = (
@@ -28,20 +30,59 @@ class RunCommand(click.Command):
         return super().parse_args(ctx, before)
 
 
+def _size(_: click.Context, __: click.Parameter, text: str) -> str:
+    try:
+        return JobOptions(memory=text).memory
+    except ValueError as error:
+        raise click.BadParameter(str(error).partition(": ")[2] or str(error)) from None
+
+
 @click.command(cls=RunCommand, context_settings={"allow_interspersed_args": False})
 @click.argument("commands", nargs=-1)
 @click.option("--type", "job_type", help="Job type; default: the command, numbers written #.")
+@click.option(
+    "--memory",
+    default="",
+    callback=_size,
+    metavar="SIZE",
+    help="First estimate of the device memory each needs, such as 6GiB; measured later.",
+)
+@click.option(
+    "--priority",
+    type=click.IntRange(-MAX_PRIORITY, MAX_PRIORITY),
+    default=0,
+    help="Higher ones go first. Default: 0.",
+)
+@click.option(
+    "--oom-retries",
+    type=click.IntRange(0, MAX_RETRIES),
+    default=JobOptions().oom_retries,
+    show_default=True,
+    help="How often a command that ran out of memory is run again, with more room; one "
+    "that gets its input through a pipe never is.",
+)
+@click.option("--enforce", is_flag=True, help="Let frameworks take no more than was promised.")
 @devices_option
 @max_jobs_option
 @debug_option
 @click.pass_context
 @one_line_errors
-def run(ctx: click.Context, /, commands: Sequence[str], **options: Any) -> None:
+def run(
+    ctx: click.Context,
+    /,
+    commands: Sequence[str],
+    memory: str,
+    priority: int,
+    oom_retries: int,
+    enforce: bool,
+    **options: Any,
+) -> None:
     """Run commands as jobs: start what is missing, pass their output and exit status.
 
     \b
     grn run "python train.py --lr 0.1" "python train.py --lr 0.2"
     grn run -- python train.py --lr 0.1
+    grn run --memory 6GiB --priority 1 -- python train.py
     CUDA_VISIBLE_DEVICES=0,1 grn run "python train.py"
 
     Each argument before -- is one command line; after -- all words are one command.
@@ -52,7 +93,10 @@ def run(ctx: click.Context, /, commands: Sequence[str], **options: Any) -> None:
     lines = command_lines(commands, ctx.meta["after"])
     from .running import run_commands
 
-    sys.exit(run_commands(lines, **options))
+    asked = JobOptions(
+        memory=memory, priority=priority, oom_retries=oom_retries, enforce=enforce
+    )
+    sys.exit(run_commands(lines, asked, **options))
 
 
 def command_lines(commands: Sequence[str], after: Sequence[str] | None) -> list[list[str]]:

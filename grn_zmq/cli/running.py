@@ -5,6 +5,7 @@ import errno
 import os
 import shlex
 import signal
+import stat
 import sys
 import threading
 import time
@@ -16,11 +17,19 @@ import msgpack
 
 from ..client import this_client
 from ..discovery import is_locked
-from ..errors import BrokerRunning, BrokerUnavailable, JobError, JobExited, JobKilled
+from ..errors import (
+    BrokerRunning,
+    BrokerUnavailable,
+    JobError,
+    JobExited,
+    JobKilled,
+    JobOutOfMemory,
+)
 from ..futures import Future
 from ..naming import type_of_command, version_of_command
+from ..options import JobOptions
 from ..paths import find_places
-from ..records import JobSpec
+from ..records import JobSpec, Outcome
 from ..starting import Server, start
 from ..submission import context_blob, new_id, parent_id
 from .common import INTERRUPTED, UNREACHABLE, fail, printable, say
@@ -36,6 +45,7 @@ CHUNK_BYTES: Final = 1 << 16
 
 def run_commands(
     lines: Sequence[Sequence[str]],
+    asked: JobOptions,
     job_type: str | None,
     devices: str | None,
     max_jobs: int | None,
@@ -51,7 +61,9 @@ def run_commands(
     ):
         futures: list[Future[Any]] = []
         try:
-            futures += (submit_command(words, job_type, stdin) for words in lines)
+            if stdin and not can_run_again():
+                asked = asked.with_options(oom_retries=0)
+            futures += (submit_command(words, job_type, stdin, asked) for words in lines)
             status = wait_for_all(futures, lines)
             if ours:
                 wait_for_others()
@@ -101,23 +113,40 @@ def standard_input(wanted: bool) -> Iterator[str]:
     if not wanted or sys.stdin is None or sys.stdin.closed:
         yield ""
         return
-    path = find_places(os.environ).directory / f"stdin-{new_id()}"
+    path = find_places(os.environ).stdin(new_id())
     os.mkfifo(path, 0o600)
+    there = threading.Lock()
     signal.signal(signal.SIGTTIN, signal.SIG_IGN)
-    threading.Thread(target=_copy_stdin, args=(path,), daemon=True).start()
+    threading.Thread(target=_copy_stdin, args=(path, there), daemon=True).start()
     try:
         yield str(path)
     finally:
-        path.unlink(missing_ok=True)
+        with there:
+            path.unlink(missing_ok=True)
 
 
-def _copy_stdin(path: Path) -> None:
+def can_run_again() -> bool:
+    """Whether a second attempt misses nothing: a terminal or /dev/null, but no data."""
+    return stat.S_ISCHR(os.fstat(sys.stdin.fileno()).st_mode)
+
+
+def _copy_stdin(path: Path, there: threading.Lock) -> None:
     with contextlib.suppress(OSError):  # the command has ended, or never read
         with open(path, "wb") as pipe:
-            path.unlink(missing_ok=True)  # the command has it open
+            _empty_from_now_on(path, there)  # the command has it open
             while data := _read(sys.stdin.fileno()):
                 pipe.write(data)
                 pipe.flush()
+
+
+def _empty_from_now_on(path: Path, there: threading.Lock) -> None:
+    """Let a second attempt find an empty input: a pipe without a writer would hold it up."""
+    with there:
+        if not path.exists():
+            return  # all has ended
+        spare = path.with_suffix(".next")
+        os.symlink(os.devnull, spare)
+        os.replace(spare, path)
 
 
 def _read(fd: int) -> bytes:
@@ -131,7 +160,9 @@ def _read(fd: int) -> bytes:
             time.sleep(FOREGROUND_S)
 
 
-def submit_command(words: Sequence[str], job_type: str | None, stdin: str) -> Future[Any]:
+def submit_command(
+    words: Sequence[str], job_type: str | None, stdin: str, asked: JobOptions
+) -> Future[Any]:
     text = shlex.join(words)
     context = context_blob({})
     spec = JobSpec(
@@ -150,10 +181,10 @@ def submit_command(words: Sequence[str], job_type: str | None, stdin: str) -> Fu
         has_stand_in=False,
         reuse=False,
         version=version_of_command(words),
-        memory_bytes=0,
-        priority=0,
-        oom_retries=2,
-        enforce=False,
+        memory_bytes=asked.memory_bytes,
+        priority=asked.priority,
+        oom_retries=asked.oom_retries,
+        enforce=asked.enforce,
         payload=msgpack.packb(list(words), unicode_errors="surrogatepass"),
     )
     return this_client().submit(spec, (context,)).future
@@ -191,10 +222,20 @@ def exit_status(future: Future[Any]) -> int:
         case JobKilled():
             say(f"grn: {printable(str(error))}", err=True)
             return 128 + error.signal
+        case JobOutOfMemory():
+            say(f"grn: {printable(str(error))}", err=True)
+            return _status_of(future.outcome)
         case JobError():
             say(f"grn: {error}", err=True)
             return 1
     raise error
+
+
+def _status_of(outcome: Outcome | None) -> int:
+    """The status of a command that has failed, by its own word if it left any."""
+    if outcome is not None and outcome.signal:
+        return 128 + outcome.signal
+    return (outcome.exit_status if outcome is not None else None) or 1
 
 
 def end(futures: Sequence[Future[Any]], *, interrupt: bool) -> None:

@@ -11,7 +11,15 @@ from .. import __version__
 from ..errors import BrokerRunning
 from ..paths import find_places, make_private, state_directory
 from ..starting import READY_TEXT, last_line, running_pid
-from .common import debug_option, devices_option, fail, max_jobs_option, one_line_errors, say
+from .common import (
+    debug_option,
+    devices_option,
+    fail,
+    max_jobs_option,
+    one_line_errors,
+    overflow_option,
+    say,
+)
 
 BANNER = f"grn {__version__}: jobs share devices by the memory they were measured to need"
 
@@ -19,12 +27,18 @@ BANNER = f"grn {__version__}: jobs share devices by the memory they were measure
 @click.command()
 @devices_option
 @max_jobs_option
+@overflow_option
 @debug_option
 @click.option("--detach", is_flag=True, help="Return once all is ready; stop with `grn stop`.")
 @click.option("--notify", is_flag=True, hidden=True, help="Say `ready`; live while stdin does.")
 @one_line_errors
 def start(
-    devices: str | None, max_jobs: int | None, debug: bool, detach: bool, notify: bool
+    devices: str | None,
+    max_jobs: int | None,
+    overflow: float | None,
+    debug: bool,
+    detach: bool,
+    notify: bool,
 ) -> None:
     """Start broker and workers; Ctrl-C or `grn stop` ends them and their jobs.
 
@@ -36,16 +50,17 @@ def start(
     """
     options = ["--devices", devices] if devices is not None else []
     options += ["--max-jobs", str(max_jobs)] if max_jobs is not None else []
+    broker_options = ["--overflow", str(overflow)] if overflow is not None else []
     if detach:
-        _detach(options, debug)
+        _detach([*options, *broker_options], debug)
     else:
-        sys.exit(_serve(options, debug, notify))
+        sys.exit(_serve(options, broker_options, debug, notify))
 
 
-def _serve(options: list[str], debug: bool, notify: bool) -> int:
+def _serve(options: list[str], broker_options: list[str], debug: bool, notify: bool) -> int:
     from .supervisor import StartFailed, Supervisor
 
-    supervisor = Supervisor(options, debug)
+    supervisor = Supervisor(options, broker_options, debug)
     tell = (lambda _: None) if notify else say
     try:
         tell(BANNER)

@@ -43,8 +43,11 @@ class TooSlow(GrnError):
 class Supervisor:
     """Starts workers and broker, waits for signals, and leaves nothing behind."""
 
-    def __init__(self, options: Sequence[str], debug: bool) -> None:
+    def __init__(
+        self, options: Sequence[str], broker_options: Sequence[str], debug: bool
+    ) -> None:
         self._options = list(options)
+        self._broker_options = list(broker_options)
         self._debug = ["--debug"] if debug else []
         self._children: list[subprocess.Popen[bytes]] = []
         self._wakeup, signalled = os.pipe()
@@ -72,7 +75,7 @@ class Supervisor:
         if holder is not None:
             raise BrokerRunning(holder)
         announcement = self._start_workers()
-        self._children.insert(0, self._spawn("broker", []))
+        self._children.insert(0, self._spawn("broker", self._broker_options))
         self._await(lambda: find_address(places) is not None)
         self._await(lambda: self._joined() >= announcement["devices"])
         return str(announcement["text"])

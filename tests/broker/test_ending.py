@@ -45,7 +45,7 @@ def test_the_client_is_told_start_output_and_end() -> None:
 
     machine.finish(1, payload=b"42")
     (ended,) = machine.sent(wire.Ended, CLIENT)
-    assert told(ended.outcomes[0]) == an_outcome_now(1, payload=b"42")
+    assert told(ended.outcomes[0]) == an_outcome_now(1, fit=8, payload=b"42")
     assert (ended.outcomes[0].wait_s, ended.outcomes[0].run_s) == (1.0, 1.0)
 
 

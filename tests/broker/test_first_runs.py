@@ -31,7 +31,7 @@ def test_r06_two_functions_of_one_type_share_a_profile() -> None:
     machine.submit(a_spec(2, job_type="x", name="other", payload=b"two"))
 
     assert not machine.lease(2).measuring
-    assert 200 * MIB < machine.lease(2).lease_bytes <= 230 * MIB
+    assert machine.lease(2).lease_bytes == 200 * MIB
 
 
 def test_r19_the_stand_in_runs_once_and_then_the_job_itself_once() -> None:
@@ -56,10 +56,10 @@ def test_r22_a_failing_stand_in_ends_the_job_with_its_outcome(outcome: str) -> N
     machine = Machine(1000)
     machine.submit(with_stand_in(1))
 
-    machine.run(1, outcome=outcome, error_type="ValueError", payload=b"its exception")
+    machine.run(1, peak=950, outcome=outcome, error_type="ValueError", payload=b"its exception")
 
     assert bodies(machine) == [("1", "stand-in")]
-    assert machine.outcome(1).outcome == ("failed" if outcome == "oom" else outcome)
+    assert machine.outcome(1).outcome == outcome
     assert machine.outcome(1).payload == b"its exception"
 
 
@@ -130,7 +130,7 @@ def test_r27_a_new_type_waits_until_a_device_is_idle() -> None:
     assert machine.placed(2) == [True]
 
 
-@pytest.mark.parametrize("outcome", ["failed", "killed", "oom", "timed-out", "lost"])
+@pytest.mark.parametrize("outcome", ["failed", "killed", "timed-out", "lost"])
 def test_r28_only_successes_teach(outcome: str) -> None:
     machine = Machine(1000)
     machine.submit(a_spec(1))
@@ -209,7 +209,7 @@ def test_r61_arguments_named_as_key_keep_separate_profiles() -> None:
     machine.run(1, peak=10)
 
     machine.submit(a_spec(2, by={"n": 900}))
-    assert machine.lease(2).lease_bytes > 900 * MIB
+    assert machine.lease(2).lease_bytes == 900 * MIB
 
 
 def test_r33_any_outcome_frees_the_lease_and_the_status_is_kept() -> None:
@@ -221,7 +221,7 @@ def test_r33_any_outcome_frees_the_lease_and_the_status_is_kept() -> None:
         ("lost", None, None),
     ]
     for number, (outcome, exit_status, signal) in enumerate(ends, start=1):
-        machine.submit(a_spec(number))
+        machine.submit(a_spec(number, job_type=f"type {number}"))
         assert machine.lease(number).measuring
 
         machine.run(number, outcome=outcome, exit_status=exit_status, signal=signal)

@@ -13,7 +13,7 @@ from tests.broker.machine import (
     Machine,
     worker,
 )
-from tests.builders import a_device, a_hello, a_report, a_spec, an_id
+from tests.builders import a_hello, a_spec, an_id
 
 OTHER = b"other client"
 FUNCTION, CONTEXT = Blob("f" * 64, b"function"), Blob("c" * 64, b"context")
@@ -133,16 +133,3 @@ def test_assignments_with_long_texts_still_fit_their_messages() -> None:
     )
     placed = [run.job_id for one in assigns for run in one.runs]
     assert placed == [an_id(number) for number in range(1, 91)]
-
-
-def test_many_assignments_go_out_in_messages_of_bounded_length() -> None:
-    machine = Machine()
-    machine.join(0, 1, device=a_device(0, total_bytes=99))
-    machine.know(0)
-    machine.say(worker(0), a_report(foreign_bytes=100))
-    machine.submit(*map(a_spec, range(1, 101)))
-    machine.submit(*map(a_spec, range(101, 201)))
-
-    machine.say(worker(0), a_report(foreign_bytes=0))
-
-    assert [len(one.runs) for one in machine.sent(wire.Assign)] == [128, 72]

@@ -1,4 +1,4 @@
-"""`grn status`, `grn ps`, `grn devices`: facts for people and for machines."""
+"""`grn status`, `grn ps`, `grn devices`, `grn profiles`: facts for people and for machines."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.e2e
 
-LISTS = (("status",), ("ps",), ("ps", "--all"), ("devices",))
+LISTS = (("status",), ("ps",), ("ps", "--all"), ("devices",), ("profiles",))
 EVIL = "evil\x1b[2J\x07\r\nname"
 
 JOB_KEYS = {
@@ -32,7 +32,9 @@ JOB_KEYS = {
     "why": str,
     "device": str,
     "attempt": int,
+    "priority": int,
     "measuring": bool,
+    "predicted_bytes": int,
     "lease_bytes": int,
     "used_bytes": int,
     "peak_bytes": int,
@@ -121,8 +123,9 @@ def test_ps_shows_what_runs_and_why_the_rest_waits() -> None:
     rows = facts("ps")
 
     assert header.split() == [
-        "JOB", "STATE", "DEVICE", "LEASE", "USED", "PEAK", "WAIT", "RUN", "TYPE", "WHY"
-    ]  # fmt: skip
+        *("JOB", "STATE", "DEVICE", "LEASE", "PREDICTED", "USED", "PEAK", "WAIT", "RUN"),
+        *("TYPE", "WHY"),
+    ]
     assert [line.split()[0] for line in lines] == [str(row["number"]) for row in rows]
     assert [row["state"] for row in rows] == ["running", "queued"]
     assert rows[0]["device"].startswith("host:")
@@ -192,7 +195,10 @@ def test_a_reader_that_leaves_early_is_no_error(words: tuple[str, ...]) -> None:
     assert done.stderr == b""
 
 
-@pytest.mark.parametrize("words", [("ps",), ("devices",), ("status",), ("stop",)])
+@pytest.mark.parametrize(
+    "words",
+    [("ps",), ("devices",), ("status",), ("profiles",), ("profiles", "forget", "x"), ("stop",)],
+)
 def test_without_a_broker_one_line_says_how_to_start_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
@@ -230,7 +236,9 @@ def test_every_script_answers_help_with_examples(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("verb", ["start", "stop", "status", "run", "ps", "devices"])
+@pytest.mark.parametrize(
+    "verb", ["start", "stop", "status", "run", "ps", "devices", "profiles"]
+)
 def test_every_verb_has_help_that_starts_with_examples(verb: str) -> None:
     done = run("grn", verb, "-h")
 

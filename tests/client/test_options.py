@@ -5,7 +5,11 @@ from typing import Any
 import pytest
 
 import grn_zmq as grn
+from grn_zmq import wire
+from grn_zmq.limits import MAX_PRIORITY, MAX_RETRIES
 from grn_zmq.options import JobOptions
+from grn_zmq.units import GIB, MIB
+from tests.builders import a_spec
 
 
 def options(**given: Any) -> JobOptions:
@@ -67,6 +71,14 @@ def test_an_option_under_two_names_is_refused(given: dict[str, Any]) -> None:
         {"name": "n" * 5000},
         {"by": ("not a name",)},
         {"by": 3},
+        {"memory": 6},
+        {"memory": None},
+        {"priority": "high"},
+        {"priority": 1.5},
+        {"priority": True},
+        {"oom_retries": "2"},
+        {"oom_retries": False},
+        {"enforce": 1},
         {"inline": "yes"},
         {"reuse": 1},
         {"env": {"A": 1}},
@@ -108,3 +120,43 @@ def test_an_executor_takes_job_options_and_checks_them() -> None:
         grn.Executor(max_workers=0)
     with pytest.raises(ValueError, match="inline=True"):
         grn.Executor(inline=True)
+
+
+@pytest.mark.parametrize(
+    ("memory", "size"), [("6GiB", 6 * GIB), ("512M", 512 * MIB), ("100", 100 * MIB), ("", 0)]
+)
+def test_a_first_estimate_is_a_size(memory: str, size: int) -> None:
+    assert options(memory=memory).memory_bytes == size
+
+
+@pytest.mark.parametrize("memory", ["6 Gigs", "-1GiB", "0", "lots", "1e9", "9999999999TiB"])
+def test_r12_a_bad_size_fails_when_decorating(memory: str) -> None:
+    with pytest.raises(ValueError, match=f"memory='{memory}'"):
+        grn.job(memory=memory)
+
+
+@pytest.mark.parametrize(
+    ("option", "values"),
+    [
+        ("priority", (-MAX_PRIORITY - 1, MAX_PRIORITY + 1)),
+        ("oom_retries", (-1, MAX_RETRIES + 1)),
+    ],
+)
+def test_numbers_have_limits_which_are_told(option: str, values: tuple[int, int]) -> None:
+    for value in values:
+        with pytest.raises(ValueError, match=rf"{option}={value} must be within -?\d+ and \d+"):
+            grn.job(**{option: value})
+
+
+def test_what_is_allowed_at_most_can_travel() -> None:
+    given = options(
+        memory="8388607TiB", priority=-MAX_PRIORITY, oom_retries=MAX_RETRIES, enforce=True
+    )
+    spec = a_spec(
+        memory_bytes=given.memory_bytes,
+        priority=given.priority,
+        oom_retries=given.oom_retries,
+        enforce=given.enforce,
+    )
+
+    assert wire.decode(wire.encode(wire.Submit((spec,)))) == wire.Submit((spec,))

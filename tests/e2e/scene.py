@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -54,6 +55,8 @@ def a_machine(kind: str, home: Path, *sizes: int) -> Iterator[Machine]:
     """Start a broker with devices of these sizes, of stand-in GPUs or of host memory."""
     driver = FakeDriver(home / "nvml", sizes) if kind == "nvml" else None
     with pytest.MonkeyPatch.context() as patch:
+        # What the broker before it learned in this home is none of its business.
+        patch.setenv("XDG_STATE_HOME", tempfile.mkdtemp(prefix="state-", dir=home))
         for name, value in (driver.environment() if driver else {}).items():
             patch.setenv(name, value)
         shares = ",".join(f"{size * 3 // 10}MiB" for size in sizes)

@@ -17,7 +17,16 @@ if TYPE_CHECKING:
 BLOBS: Final = {f"blob {number}": Blob(f"blob {number}", b"code") for number in range(3)}
 # What jobs of each type use, in MiB.
 NEEDS: Final = {"tiny": 20, "small": 150, "middle": 300, "large": 550, "huge": 900}
-OUTCOMES: Final = ("failed", "killed", "oom", "timed-out", "lost", "cancelled", "expired")
+OUTCOMES: Final = (
+    "failed",
+    "killed",
+    "oom",
+    "oom",
+    "timed-out",
+    "lost",
+    "cancelled",
+    "expired",
+)
 
 
 class Actor:
@@ -148,6 +157,10 @@ class SimClient(Actor):
             pin=f"HOST-{rng.choice(self.world.slots).index}" if rng.random() < 0.05 else "",
             detached=not inline and rng.random() < 0.2,
             has_stand_in=not inline and rng.random() < 0.25,
+            version=rng.choice(["", "1", "1", "2"]),
+            memory_bytes=rng.choice([0, 0, 0, 100 * MIB, 3000 * MIB]),
+            priority=rng.choice([0, 0, 0, 1]),
+            oom_retries=rng.choice([0, 1, 2, 2]),
         )
 
     def repeat(self) -> None:
@@ -178,8 +191,13 @@ class SimClient(Actor):
             self.say(wire.Attach((job_id,)))
 
     def ask(self) -> None:
-        devices = self.rng.random() < 0.5
-        self.say(wire.AskDevices() if devices else wire.AskJobs(0, ended=True))
+        asks = (
+            wire.AskDevices(),
+            wire.AskJobs(0, ended=True),
+            wire.AskProfiles(0),
+            wire.ForgetProfiles((self.rng.choice(list(NEEDS)),)),
+        )
+        self.say(self.rng.choice(asks))
 
     def release(self) -> None:
         if self.releases:
@@ -356,6 +374,7 @@ class SimWorker(Actor):
             job_id=run.job_id,
             outcome=outcome,
             peak_bytes=max(one.peak, need),
+            asked_bytes=self.rng.choice([0, 50 * MIB]) if outcome == "oom" else 0,
             payload=of_result(run),
         )
         self.unrecorded[run.job_id, run.attempt] = result

@@ -2,10 +2,12 @@
 
 import os
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, Final
 
 import pytest
 
+from broker import company, fleet, placing, viewing
 from broker.blobs import Blobs
 from broker.book import Book
 from broker.clients import Clients
@@ -14,7 +16,10 @@ from broker.fleet import Fleet
 from broker.jobs import Job
 from broker.ledger import Ledger
 from broker.placing import Placer
-from broker.waiting import Waiting
+from broker.recovering import Again
+from broker.reservations import Reservations
+from broker.scheduler import DeviceView
+from broker.waiting import Waiting, WaitingClass
 from grn_zmq import wire
 from tests.simulation.world import World
 
@@ -56,6 +61,10 @@ def instead(owner: type, name: str, method: Callable[..., Any]) -> Patch:
     return lambda monkeypatch: monkeypatch.setattr(owner, name, method)
 
 
+def in_module(module: ModuleType, name: str, function: Callable[..., Any]) -> Patch:
+    return lambda monkeypatch: monkeypatch.setattr(module, name, function)
+
+
 def nothing(*_: object, **__: object) -> None:
     pass
 
@@ -87,7 +96,7 @@ def job_of_any_worker(self: Any, worker: Any, job_id: str, attempt: int) -> Job 
     return job if job is not None and job.worker else None
 
 
-def requeue_without_the_stand_in_done(self: Any, job: Job) -> list[Any]:
+def requeue_without_the_stand_in_done(self: Any, job: Job, why: str) -> list[Any]:
     job.state = type(job.state).SUCCEEDED
     return []
 
@@ -102,6 +111,30 @@ _on_hello = Clients.on_hello
 def hello_without_outcomes(self: Clients, peer: bytes, message: wire.Hello) -> list[Effect]:
     effects = _on_hello(self, peer, message)
     return [one for one in effects if not isinstance(getattr(one, "message", 0), wire.Ended)]
+
+
+_view_of = viewing.view_of
+_finish = Fleet._finish
+
+
+def view_as_if_open(*arguments: Any) -> DeviceView:
+    view = _view_of(*arguments)
+    view.closed = False
+    return view
+
+
+def try_for_ever(job: Job, *, culprit: bool, proof: bool) -> Again:
+    return Again(0, wary=False)
+
+
+def unlist_the_first(self: Any, waiting: WaitingClass) -> None:
+    del self._ordered[0]
+
+
+def finish_without_stir(self: Any, *arguments: Any) -> list[Effect]:
+    effects = _finish(self, *arguments)
+    self._book.stirred = False
+    return effects
 
 
 BUGS: Final[dict[str, Patch]] = {
@@ -122,10 +155,17 @@ BUGS: Final[dict[str, Patch]] = {
     "repetitions are taken for conflicts": instead(Job, "is_of", never_the_same),
     "who attaches is told nothing": instead(Clients, "_on_attach", lambda *_: []),
     "a returning client is told nothing": instead(Clients, "on_hello", hello_without_outcomes),
-    "ancestors count": instead(Placer, "ancestors", lambda *_: set()),
-    "parents wait for each other": instead(Placer, "_all_if_all_wait", lambda *_: frozenset()),
+    "ancestors count": in_module(placing, "ancestors", lambda *_: frozenset()),
+    "parents wait for each other": in_module(
+        company, "_all_if_all_wait", lambda *_: frozenset()
+    ),
     "a type is measured twice": instead(Placer, "_being_measured", lambda *_: False),
     "late parents are measured on": instead(Placer, "_stop_measuring", nothing),
+    "who must be alone is not": in_module(placing, "view_of", view_as_if_open),
+    "out of memory is retried for ever": in_module(fleet, "next_try", try_for_ever),
+    "the queue is out of order": instead(Waiting, "_unlist", unlist_the_first),
+    "released room wakes nobody": instead(Fleet, "_finish", finish_without_stir),
+    "reservations are for ever": instead(Reservations, "expire", nothing),
 }
 
 

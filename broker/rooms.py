@@ -1,0 +1,73 @@
+"""A quick look at all devices: most waiting jobs can be told at once that nobody has room."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from .peers import Worker
+from .reserving import Reservation
+
+
+@dataclass(slots=True)
+class Room:
+    """One device: what is free (`idle` or not), and the variance of what is expected there.
+
+    `late_bytes` is what a job may have of it that would outlast a reservation.
+    """
+
+    free_bytes: int
+    late_bytes: int
+    variance: float
+    idle: bool
+    slack_bytes: int
+
+
+class Rooms:
+    """The devices as the scheduling pass finds them, idle processes counted as free."""
+
+    def __init__(
+        self, workers: Iterable[Worker], sigmas: float, kept: Reservation | None
+    ) -> None:
+        self._factor = sigmas**2
+        self._sigmas = sigmas
+        self._kept = kept
+        self._rooms: dict[str, Room] = {}
+        for worker in workers:
+            self.look(worker)
+
+    def look(self, worker: Worker) -> None:
+        """Look at a device again: something was promised there."""
+        ledger = worker.ledger
+        if ledger.closed:
+            self._rooms.pop(worker.incarnation, None)
+            return
+        idle = not ledger.leases
+        free = ledger.free_bytes() + ledger.idle_bytes - (0 if idle else ledger.guard_bytes)
+        late = free
+        if self._kept is not None and self._kept.worker == worker.incarnation:
+            late = min(free, self._kept.spare_bytes)
+        variance = ledger.variance
+        slack = free if idle else free - int(self._sigmas * variance**0.5)
+        self._rooms[worker.incarnation] = Room(free, late, variance, idle, slack)
+
+    def slack_bytes(self, workers: Iterable[Worker] | None = None) -> int:
+        """The most that can fit anywhere, or on one of these."""
+        if workers is None:
+            return max(0, *(room.slack_bytes for room in self._rooms.values()), 0)
+        rooms = (self._rooms.get(worker.incarnation) for worker in workers)
+        return max(0, *(room.slack_bytes for room in rooms if room is not None), 0)
+
+    def for_need(self, lease_bytes: int, variance: float, *, in_time: bool) -> list[str]:
+        """The devices that may have room for a job; without any there is nothing to decide.
+
+        Args:
+            variance: Of the job's own need; what it shares with others there is left out.
+            in_time: Whether it may have what a reservation leaves only for a while.
+        """
+        found: list[str] = []
+        for incarnation, room in self._rooms.items():
+            spare = (room.free_bytes if in_time else room.late_bytes) - lease_bytes
+            if spare >= 0 and (
+                room.idle or spare * spare >= self._factor * (room.variance + variance)
+            ):
+                found.append(incarnation)
+        return found

@@ -1,0 +1,26 @@
+"""What may be set about scheduling. Read from the environment by `__main__`, then passed on."""
+
+from dataclasses import dataclass
+from statistics import NormalDist
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The one knob users may want is `overflow`; the others are for tests and simulation."""
+
+    # How probable it may be that the jobs on a device together outgrow it. Between 1 and 5 %
+    # makespans hardly differ; without any headroom many times more jobs run out of memory.
+    overflow: float = 0.05
+    # A measuring run that has not grown for this long, and for as long as it grew, has settled.
+    settle_s: float = 60.0
+    # Five missed heartbeats of a second each.
+    silence_s: float = 5.0
+
+    def __post_init__(self) -> None:
+        if not 0.0001 <= self.overflow <= 0.5:
+            raise ValueError(f"overflow is a probability from 0.0001 to 0.5: {self.overflow}")
+
+    @property
+    def sigmas(self) -> float:
+        """How many standard deviations of headroom that probability asks for."""
+        return NormalDist().inv_cdf(1 - self.overflow)

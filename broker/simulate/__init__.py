@@ -1,0 +1,1 @@
+"""The policy simulator: the very broker core under a discrete-event clock."""

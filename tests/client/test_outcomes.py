@@ -1,0 +1,111 @@
+"""From an outcome to what the caller gets: running out of memory, and too large a job."""
+
+import pickle
+from typing import Any
+
+import pytest
+
+from grn_zmq.errors import JobError, JobFailed, JobKilled, JobOutOfMemory, JobTooLarge
+from grn_zmq.outcomes import open_outcome
+from grn_zmq.records import Outcome
+from grn_zmq.tracebacks import dump_exception
+from grn_zmq.units import GIB
+from tests.builders import a_spec, an_outcome
+
+REPORT = "train.py::fit ran out of memory 3 times, the last time alone; batch_size=64 did fit"
+
+
+class OutOfMemoryError(RuntimeError):
+    """As a framework has it: no MemoryError."""
+
+
+def oom(**changes: Any) -> Outcome:
+    given: dict[str, Any] = {
+        "outcome": "oom",
+        "device": "nvml:0",
+        "peak_bytes": 15 * GIB,
+        "attempts": 3,
+        "error_type": "OutOfMemoryError",
+        "error_text": REPORT,
+        "payload": b"",
+    }
+    return an_outcome(**{**given, **changes})
+
+
+def error_of(outcome: Outcome) -> BaseException:
+    value, error = open_outcome(outcome, a_spec())
+    assert value is None
+    assert error is not None
+    return error
+
+
+def thrown(error: BaseException) -> BaseException:
+    try:
+        raise error
+    except BaseException as caught:
+        return caught
+
+
+def test_the_exception_of_the_job_is_raised_as_in_place_with_the_report_as_a_note() -> None:
+    own = thrown(OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"))
+    own.add_note("its own note")
+
+    error = error_of(oom(payload=dump_exception(own)))
+
+    assert type(error) is OutOfMemoryError
+    assert str(error) == str(own)
+    first, second = error.__notes__
+    assert first == "its own note"
+    assert second == REPORT
+
+
+def test_without_an_exception_it_is_a_memory_error_with_the_facts() -> None:
+    error = error_of(oom())
+
+    assert isinstance(error, JobOutOfMemory)
+    assert isinstance(error, JobError)
+    assert isinstance(error, MemoryError)
+    assert (error.peak_bytes, error.device, error.attempts) == (15 * GIB, "nvml:0", 3)
+    assert str(error) == REPORT
+
+
+def test_an_exception_that_cannot_travel_leaves_a_memory_error_with_its_traceback() -> None:
+    class Local(RuntimeError):
+        def __reduce__(self) -> str:
+            raise pickle.PicklingError("no")
+
+    error = error_of(oom(payload=dump_exception(thrown(Local("gone")))))
+
+    assert isinstance(error, JobOutOfMemory)
+    assert isinstance(error.__cause__, JobFailed)
+    assert "gone" in str(error.__cause__)
+
+
+@pytest.mark.parametrize(("attempts", "times"), [(1, "once"), (3, "3 times")])
+def test_without_a_report_the_figures_tell_it(attempts: int, times: str) -> None:
+    error = error_of(oom(error_text="", attempts=attempts))
+
+    assert str(error) == (
+        "train.py::fit (job 00000000) ran out of memory: "
+        f"tried {times}, it reached 15.0 GiB on nvml:0"
+    )
+
+
+def test_an_oom_that_a_signal_ended_is_still_one() -> None:
+    assert isinstance(error_of(oom(signal=9)), JobOutOfMemory)
+    assert isinstance(error_of(oom(outcome="killed", signal=9)), JobKilled)
+
+
+def test_too_large_a_job_says_how_to_forget_what_was_measured() -> None:
+    outcome = an_outcome(
+        outcome="failed",
+        error_type="JobTooLarge",
+        need_bytes=20 * GIB,
+        largest_bytes=16 * GIB,
+        payload=b"",
+    )
+
+    _, error = open_outcome(outcome, a_spec(job_type="python train.py --lr #"))
+
+    assert isinstance(error, JobTooLarge)
+    assert str(error).endswith("grn profiles forget 'python train.py --lr #'")
