@@ -238,7 +238,7 @@ class Placer:
         wish = Wish(
             spec.job_type,
             spec.policy,
-            type_being_measured=all(view.estimate is None for view in views)
+            type_being_measured=any(view.estimate is None for view in views)
             and self._being_measured(spec.job_type, company.beside),
             window_full=self._window_full(job, views),
             alone_on_bytes=self._book.alone_on_bytes(job, now),

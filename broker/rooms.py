@@ -14,6 +14,7 @@ class Room:
     `late_bytes` is what a job may have of it that would outlast a reservation.
     """
 
+    worker: str
     free_bytes: int
     late_bytes: int
     variance: float
@@ -32,10 +33,18 @@ class Rooms:
         self._kept = kept
         self._rooms: dict[str, Room] = {}
         for worker in workers:
-            self.look(worker)
+            self._look(worker)
+        self._sort()
 
     def look(self, worker: Worker) -> None:
         """Look at a device again: something was promised there."""
+        self._look(worker)
+        self._sort()
+
+    def _sort(self) -> None:
+        self._roomy_first = sorted(self._rooms.values(), key=lambda room: -room.free_bytes)
+
+    def _look(self, worker: Worker) -> None:
         ledger = worker.ledger
         if ledger.closed:
             self._rooms.pop(worker.incarnation, None)
@@ -47,7 +56,9 @@ class Rooms:
             late = min(free, self._kept.spare_bytes)
         variance = ledger.variance
         slack = free if idle else free - int(self._sigmas * variance**0.5)
-        self._rooms[worker.incarnation] = Room(free, late, variance, idle, slack)
+        self._rooms[worker.incarnation] = Room(
+            worker.incarnation, free, late, variance, idle, slack
+        )
 
     def slack_bytes(self, workers: Iterable[Worker] | None = None) -> int:
         """The most that can fit anywhere, or on one of these."""
@@ -64,10 +75,14 @@ class Rooms:
             in_time: Whether it may have what a reservation leaves only for a while.
         """
         found: list[str] = []
-        for incarnation, room in self._rooms.items():
-            spare = (room.free_bytes if in_time else room.late_bytes) - lease_bytes
+        for room in self._roomy_first:
+            spare = room.free_bytes - lease_bytes
+            if spare < 0:
+                break
+            if not in_time:
+                spare = room.late_bytes - lease_bytes
             if spare >= 0 and (
                 room.idle or spare * spare >= self._factor * (room.variance + variance)
             ):
-                found.append(incarnation)
+                found.append(room.worker)
         return found

@@ -142,13 +142,13 @@ def _on_idle(devices: Sequence[DeviceView], text: str, *, measuring: bool) -> De
     if not unkept:
         return _held(idle[0])
     emptiest = max(unkept, key=lambda device: (device.free_bytes, -device.index))
-    if emptiest.free_bytes < emptiest.lease_bytes:  # strangers hold what it is known to need
-        return _no_room(unkept)
     if emptiest.free_bytes <= 0:
         return Hold(
             Why.NO_ROOM,
             f"waiting for memory: others fill even device {emptiest.index}, the emptiest",
         )
+    if emptiest.free_bytes < min(emptiest.lease_bytes, emptiest.total_bytes):
+        return _no_room(unkept)  # strangers hold what it is known to need
     return Place(emptiest.worker, emptiest.free_bytes, measuring=measuring, alone=not measuring)
 
 

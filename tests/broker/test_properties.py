@@ -228,6 +228,7 @@ TestAnyOrder.settings = settings(
     max_examples=150,
     stateful_step_count=30,
     deadline=None,
+    derandomize=True,  # the same stories every time; look for new ones by hand
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
     suppress_health_check=list(HealthCheck),
 )
