@@ -90,7 +90,7 @@ class BrokerCore:
                 case Placed(job, worker, lease):
                     self._assign(job, worker)
                     runs.setdefault(worker.incarnation, []).append(self._run(job, worker))
-                    job.predicted_bytes = lease.estimate.lease_bytes if lease.estimate else 0
+                    job.predicted_bytes = lease.estimate.expected_bytes if lease.estimate else 0
                     facts = {**facts_of(job), "lease_bytes": lease.lease_bytes}
                     effects.append(Note("placed", {**facts, "measuring": lease.measuring}))
                 case RefusedJob(job, need_bytes, largest_bytes):

@@ -48,6 +48,7 @@ class Estimate:
 
     `sure_bytes` is what a run is known to have taken: what is larger than a device is refused.
     An estimate `beyond` a device was cut to its size: it is worth a try, but not the first.
+    `expected_bytes` is what it was before it was made to fit the device: what is shown.
     """
 
     lease_bytes: int
@@ -57,6 +58,7 @@ class Estimate:
     runs: int = 0
     sure_bytes: int = 0
     beyond: bool = False
+    expected_bytes: int = 0
 
 
 def split(by: By) -> tuple[By, tuple[float, ...]]:

@@ -282,4 +282,9 @@ def _within(estimate: Estimate, total_bytes: int) -> Estimate:
     """What is not known to exceed the device must not be shut out by its own margin."""
     lease = max(estimate.lease_bytes, total_bytes // MOST_PER_DEVICE, 1)
     beyond = lease > total_bytes >= estimate.sure_bytes
-    return replace(estimate, lease_bytes=total_bytes if beyond else lease, beyond=beyond)
+    return replace(
+        estimate,
+        lease_bytes=total_bytes if beyond else lease,
+        beyond=beyond,
+        expected_bytes=estimate.lease_bytes,
+    )

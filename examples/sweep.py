@@ -1,8 +1,9 @@
 """A grid of twelve training jobs that share the devices of this machine.
 
-Nobody says how much memory a job needs. The first job of each width runs alone and is
-measured; from then on jobs of that width run side by side, as many as fit. The second
-sweep, with every width known, shares from its first moment.
+Nobody says how much memory a job needs. The very first job runs alone and is measured;
+from it the need of other widths is estimated, and corrected as they are measured in turn.
+The second sweep, with every width known, shares from its first moment; so does the first
+one of the next run, because what was learned is kept.
 
 grn run "python examples/sweep.py"      starts what is missing, and stops it afterwards
 python examples/sweep.py                with a broker that runs already (grn start)
@@ -60,6 +61,7 @@ class Ran:
     began: float
     ended: float
     device: str
+    predicted_bytes: int
     peak_bytes: int
     wait_s: float
     run_s: float
@@ -74,8 +76,20 @@ def sweep() -> list[Ran]:
         loss, began, ended = future.result()
         facts = future.outcome
         assert facts is not None  # it has ended
-        peak, wait_s, run_s = facts.peak_bytes, facts.wait_s, facts.run_s
-        ran.append(Ran(width, rate, loss, began, ended, facts.device, peak, wait_s, run_s))
+        ran.append(
+            Ran(
+                width,
+                rate,
+                loss,
+                began,
+                ended,
+                facts.device,
+                facts.predicted_bytes,
+                facts.peak_bytes,
+                facts.wait_s,
+                facts.run_s,
+            )
+        )
     return sorted(ran, key=lambda job: job.began)
 
 
@@ -93,12 +107,13 @@ def one_at_a_time(jobs: list[Ran], devices: int) -> float:
 
 
 def print_table(jobs: list[Ran]) -> None:
-    print("width  rate  device       peak   waited     ran    loss")
+    print("width  rate  device  predicted        peak   waited     ran    loss")
     for job in jobs:
-        print(
-            f"{job.width:5}  {job.rate:4}  {job.device:<7} {job.peak_bytes / MIB:5.1f} MiB"
-            f"  {job.wait_s:5.1f} s  {job.run_s:4.1f} s  {job.loss:6.4f}"
-        )
+        known = f"{job.predicted_bytes / MIB:5.1f} MiB" if job.predicted_bytes else "        -"
+        peak = f"{job.peak_bytes / MIB:5.1f} MiB"
+        times = f"{job.wait_s:5.1f} s  {job.run_s:4.1f} s"
+        place = f"{job.width:5}  {job.rate:4}  {job.device:<7}"
+        print(f"{place} {known}  {peak}  {times}  {job.loss:6.4f}")
 
 
 def print_summary(jobs: list[Ran], took: float) -> None:
@@ -111,7 +126,7 @@ def print_summary(jobs: list[Ran], took: float) -> None:
 
 
 def main() -> None:
-    for title in ("First sweep: nothing is known", "Second sweep: every width is known"):
+    for title in ("First sweep", "Second sweep: every width is known"):
         print(f"\n{title}", flush=True)
         began = time.monotonic()
         jobs = sweep()

@@ -91,6 +91,17 @@ def test_r92_sweep_runs_under_grn_run_on_host_memory(tmp_path: Path) -> None:
     assert not (runtime / "grn" / "broker.json").exists()
 
 
+def test_batch_sizes_in_between_are_predicted() -> None:
+    shown = run_example("batch_sizes.py", PYTHONPATH=str(TORCH_STUB))
+
+    between = shown.split("Sizes in between")[1]
+    rows = re.findall(r"^ +\d+ +([\d.]+) MiB +([\d.]+) MiB +(\d+)$", between, re.MULTILINE)
+    assert len(rows) == 4
+    for predicted, peak, attempts in rows:
+        assert 1.0 <= float(predicted) / float(peak) <= 1.25
+        assert attempts == "1"
+
+
 def test_measure_with_a_shorter_run() -> None:
     shown = run_example("measure_with_a_shorter_run.py")
 
