@@ -19,6 +19,8 @@ FEWEST: Final = 20
 WINDOW: Final = 50
 # Less than this many jobs on average is no company to speak of.
 COMPANY: Final = 1.2
+# Shorter runs are mostly the start of a process, which the device has no part in.
+LEAST_S: Final = 5.0
 # Together they must be at least this much faster than one alone.
 LEAST_GAIN: Final = math.log(1.02)
 # Runs of a test, at least with something to compare, and at most in all.
@@ -68,8 +70,6 @@ class Sharing:
         Args:
             solo_s: What such a run takes alone, as far as is known.
         """
-        if run_s <= 0:
-            return
         shared = self._classes.setdefault(device_class, Shared())
         shared.runs += 1
         match shared.phase:
@@ -83,7 +83,7 @@ class Sharing:
     def _while_sharing(
         self, shared: Shared, key: Key, company: float, solo_s: float | None, run_s: float
     ) -> None:
-        if company < COMPANY:
+        if company < COMPANY or run_s < LEAST_S:
             return
         recent = shared.per_head.pop(key, None) or deque(maxlen=RECENT)
         recent.append(math.log(run_s / company))
@@ -97,7 +97,7 @@ class Sharing:
             shared.phase, shared.runs, shared.solo_gains = Phase.TESTS, 0, []
 
     def _while_testing(self, shared: Shared, key: Key, company: float, run_s: float) -> None:
-        if company < COMPANY and key in shared.per_head:
+        if company < COMPANY and run_s >= LEAST_S and key in shared.per_head:
             shared.solo_gains.append(_mean(shared.per_head[key]) - math.log(run_s))
         enough = len(shared.solo_gains) >= TEST_RUNS
         if enough and _surely_below([-one for one in shared.solo_gains], LEAST_GAIN):

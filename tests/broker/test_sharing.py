@@ -105,11 +105,11 @@ def test_sharing_is_tried_again_later() -> None:
     assert not lost(sharing).pays("GPU")
 
 
-def test_runs_of_no_length_are_left_out() -> None:
+def test_short_runs_and_those_without_a_run_alone_are_left_out() -> None:
     sharing = Sharing()
     for _ in range(50):
-        sharing.observe(KEY, "GPU", 2.0, None, 1.0)
-        sharing.observe(KEY, "GPU", 2.0, 1.0, 0.0)
+        sharing.observe(KEY, "GPU", 2.0, None, 60.0)
+        sharing.observe(KEY, "GPU", 2.0, 1.0, 4.9)
 
     assert sharing.pays("GPU")
 
@@ -121,7 +121,7 @@ def test_a_machine_on_which_sharing_loses_goes_on_one_at_a_time() -> None:
     for first in range(1, 81, 2):  # two at a time, each four times as slow as alone
         machine.submit(a_spec(first), a_spec(first + 1))
         at_once.append(sum(machine.placed(first, first + 1)))
-        run_s = 4.0 if at_once[-1] == 2 else 1.0
+        run_s = 40.0 if at_once[-1] == 2 else 10.0
         for number in (first, first + 1):
             machine.run(number, peak=200, run_s=run_s)
 
