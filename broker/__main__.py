@@ -1,6 +1,7 @@
 """`grn-broker`: the broker alone, as the Procfile starts it."""
 
 import os
+import resource
 import sys
 
 import click
@@ -19,6 +20,12 @@ def _settings(_: click.Context, __: click.Parameter, overflow: float | None) -> 
         return Settings() if overflow is None else Settings(overflow=overflow)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
+
+
+def _allow_many_peers() -> None:
+    """Open as many files as we may: each peer takes two. No job inherits this from us."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 @click.command()
@@ -47,6 +54,7 @@ def main(settings: Settings, debug: bool, supervisor: int) -> None:
     if supervisor:
         end_with_parent(supervisor)
     os.umask(0o077)
+    _allow_many_peers()
     try:
         places, state = find_places(os.environ), state_file(os.environ)
         BrokerServer(places, state, settings, supervisor).run()

@@ -37,6 +37,8 @@ class Book:
         self.profiles = profiles
         self.sharing = Sharing()
         self.waiting = Waiting(self._order_of)
+        # Set when a device is new or another than before: needs are reckoned anew.
+        self.devices_changed = True
         # Set by whatever may let a waiting job start; without it no pass is needed.
         self.stirred = True
         self.sessions: dict[str, Session] = {}
@@ -49,7 +51,16 @@ class Book:
 
     def _order_of(self, job: Job) -> OrderKey:
         duration_s = self.profiles.duration_s(job.key, "")
-        return order_key(job.spec.priority, job.queued_at, duration_s, job.number)
+        share = self._share_of(job) if duration_s else 0.0
+        return order_key(job.spec.priority, job.queued_at, duration_s, share, job.number)
+
+    def _share_of(self, job: Job) -> float:
+        """The part of the largest device that a job is expected to need."""
+        if not self.devices:
+            return 0.0
+        largest = max(self.devices.values(), key=lambda facts: facts.total_bytes)
+        found = self.profiles.estimate(job.key, largest, job.spec.memory_bytes)
+        return min(1.0, found.lease_bytes / largest.total_bytes) if found else 0.0
 
     def alone_on_bytes(self, job: Job, now: float) -> int:
         """The size of the device for a job's last try, which it has to itself; else 0.

@@ -235,7 +235,8 @@ class Clients:
         return job_row(job, lease, hold, owner.pid if owner else 0, now)
 
     def _on_ask_profiles(self, session: Session, message: wire.AskProfiles) -> list[Effect]:
-        cells = list(self._book.profiles)[message.after :]
+        # In an order that does not depend on what was seen last: pages must fit together.
+        cells = sorted(self._book.profiles, key=lambda one: repr(one[0]))[message.after :]
         rows = [
             profile_row(cell_id, cell, self._book.profiles.predict(cell_id))
             for cell_id, cell in cells[:ROWS_PER_MESSAGE]

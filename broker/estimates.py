@@ -1,20 +1,18 @@
 """What a job is expected to need: a figure to promise, and how far it may be off."""
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cache
 from typing import Final
 
 from .cells import By, Cell
-from .line import Line, Point, fit
 
-# Three imagined runs with 6 % of spread stand for what is not known of a young cell.
-PRIOR_RUNS: Final = 3
+# Two imagined runs with 6 % of spread stand for what is not known of a young cell.
+PRIOR_RUNS: Final = 2
 PRIOR_SPREAD: Final = 0.06
 # What a model or a bound gives is promised with this on top.
 MODEL_MARGIN: Final = 1.08
-MODEL_SPREAD: Final = 0.06
 # An out-of-memory that did not say what it asked for needed at least this much more.
 UNTOLD_STEP: Final = 1.2
 OTHER_CLASS_SPREAD: Final = 0.12
@@ -25,8 +23,8 @@ FAILED_BIAS: Final = 0.30
 # Numbers beyond these are taken as names: a line in more directions needs too many runs.
 MOST_FEATURES: Final = 3
 FAILURES_THAT_TEACH: Final = 2
-# Larger than any device is large enough, however much larger the number is.
-MOST_RATIO: Final = 1e6
+# Larger than any device is large enough, however much larger it is.
+MOST_BYTES: Final = 1 << 56
 
 
 class Kind(StrEnum):
@@ -49,6 +47,7 @@ class Estimate:
     `sure_bytes` is what a run is known to have taken: what is larger than a device is refused.
     An estimate `beyond` a device was cut to its size: it is worth a try, but not the first.
     `expected_bytes` is what it was before it was made to fit the device: what is shown.
+    `bare_bytes` is the need without any margin: enough where nobody else is.
     """
 
     lease_bytes: int
@@ -59,8 +58,22 @@ class Estimate:
     sure_bytes: int = 0
     beyond: bool = False
     expected_bytes: int = 0
+    bare_bytes: int = 0
 
 
+def bounded(estimate: Estimate) -> Estimate:
+    """Keep what far-fetched arguments lead to within what can be counted and sent."""
+    lease = min(max(estimate.lease_bytes, 0), MOST_BYTES)
+    return replace(
+        estimate,
+        lease_bytes=lease,
+        noise_bytes=min(estimate.noise_bytes, MOST_BYTES),
+        bias_bytes=min(estimate.bias_bytes, MOST_BYTES),
+        bare_bytes=min(max(estimate.bare_bytes, 0), lease),
+    )
+
+
+@cache
 def split(by: By) -> tuple[By, tuple[float, ...]]:
     """Tell names from numbers: jobs of one group lie on one line over their numbers."""
     numbers = [(name, value) for name, value in by if _numeric(value)][:MOST_FEATURES]
@@ -79,7 +92,7 @@ def from_cell(cell: Cell) -> Estimate | None:
     if cell.runs == 0:
         return None
     trust = max(1, min(cell.trust, cell.runs))
-    squares = cell.squares * trust / cell.runs
+    squares = cell.squares
     prior = PRIOR_RUNS * (PRIOR_SPREAD * cell.mean_bytes) ** 2
     noise = math.sqrt((prior + squares) / (PRIOR_RUNS + trust - 1))
     found = Estimate(
@@ -89,16 +102,18 @@ def from_cell(cell: Cell) -> Estimate | None:
         Kind.MEASURED,
         cell.runs,
         cell.max_bytes,
+        bare_bytes=cell.max_bytes,
     )
     return above_bound(found, cell)
 
 
 def from_failures(cell: Cell) -> Estimate | None:
     """Estimate from runs that all failed: at least what they reached."""
-    if cell.ooms == 0 and cell.failures < FAILURES_THAT_TEACH:
+    teach = cell.ooms > 0 or cell.failures >= FAILURES_THAT_TEACH
+    if not teach or not cell.bound_bytes:  # who failed before it took anything shows nothing
         return None
-    lease = int(cell.bound_bytes * MODEL_MARGIN)
-    return Estimate(lease, 0.0, FAILED_BIAS * lease, Kind.BOUND, cell.failures)
+    lease, bare = int(cell.bound_bytes * MODEL_MARGIN), cell.bound_bytes
+    return Estimate(lease, 0.0, FAILED_BIAS * lease, Kind.BOUND, cell.failures, bare_bytes=bare)
 
 
 def from_stand_in(cell: Cell) -> Estimate | None:
@@ -106,19 +121,28 @@ def from_stand_in(cell: Cell) -> Estimate | None:
     if not cell.stand_in_bytes:
         return None
     lease = int(cell.stand_in_bytes * MODEL_MARGIN)
-    return above_bound(Estimate(lease, 0.0, SETTLED_BIAS * lease, Kind.STAND_IN), cell)
+    bare = cell.stand_in_bytes
+    found = Estimate(lease, 0.0, SETTLED_BIAS * lease, Kind.STAND_IN, bare_bytes=bare)
+    return above_bound(found, cell)
 
 
 def from_settled(used_bytes: int) -> Estimate:
     """Estimate from a run that has not ended but grows no more."""
     lease = int(used_bytes * MODEL_MARGIN)
-    return Estimate(lease, 0.0, SETTLED_BIAS * lease, Kind.SETTLED)
+    return Estimate(lease, 0.0, SETTLED_BIAS * lease, Kind.SETTLED, bare_bytes=used_bytes)
 
 
 def from_prior(memory_bytes: int) -> Estimate:
     """Estimate from what the user declared."""
     bias = PRIOR_BIAS * memory_bytes
-    return Estimate(memory_bytes, 0.0, bias, Kind.PRIOR, sure_bytes=memory_bytes)
+    return Estimate(
+        memory_bytes,
+        0.0,
+        bias,
+        Kind.PRIOR,
+        sure_bytes=memory_bytes,
+        bare_bytes=memory_bytes,
+    )
 
 
 def above_bound(estimate: Estimate, cell: Cell) -> Estimate:
@@ -127,7 +151,8 @@ def above_bound(estimate: Estimate, cell: Cell) -> Estimate:
         return estimate
     lease = int(cell.bound_bytes * MODEL_MARGIN)
     bias = max(estimate.bias_bytes, BOUND_BIAS * lease)
-    return replace(estimate, lease_bytes=lease, bias_bytes=bias)
+    bare = cell.bound_bytes
+    return replace(estimate, lease_bytes=lease, bias_bytes=bias, bare_bytes=bare)
 
 
 def on_other_class(estimate: Estimate) -> Estimate:
@@ -135,65 +160,3 @@ def on_other_class(estimate: Estimate) -> Estimate:
     lease = int(estimate.lease_bytes * MODEL_MARGIN)
     bias = math.hypot(estimate.bias_bytes, OTHER_CLASS_SPREAD * lease)
     return replace(estimate, lease_bytes=lease, bias_bytes=bias, sure_bytes=0)
-
-
-def from_others(
-    numbers: tuple[float, ...], others: Mapping[tuple[float, ...], Cell]
-) -> Estimate | None:
-    """Estimate from runs with other numbers: a line inside what was seen, caution outside."""
-    points = [Point(x, cell.mean_bytes, min(cell.runs, 10)) for x, cell in others.items()]
-    points = [point for point in points if point.weight > 0]
-    if not numbers or not points:
-        return None
-    line = fit(points)
-    if line is None or not math.isfinite(line.at(numbers)):
-        return _from_nearest(numbers, points)
-    below = [
-        one.value for one in points if all(a <= b for a, b in zip(one.x, numbers, strict=True))
-    ]
-    above = [
-        one.value for one in points if all(a >= b for a, b in zip(one.x, numbers, strict=True))
-    ]
-    if line.inside(numbers) and below and above:
-        return _inside(line, numbers, below, above)
-    return _outside(line, numbers, points)
-
-
-def _inside(
-    line: Line, numbers: tuple[float, ...], below: Sequence[float], above: Sequence[float]
-) -> Estimate:
-    """Where memory grows with the numbers, neighbours that were seen bound the line."""
-    value = max(line.at(numbers), min(*below, *above))
-    least, most = max(below), min(above)
-    if least <= most:
-        value = min(max(value, least), most)
-    lease = int(value * MODEL_MARGIN)
-    noise = math.hypot(MODEL_SPREAD * lease, line.residual)
-    return Estimate(lease, noise, noise / 2, Kind.MODELLED)
-
-
-def _outside(line: Line, numbers: tuple[float, ...], points: Sequence[Point]) -> Estimate:
-    smallest = min(point.value for point in points)
-    largest = max(point.value for point in points)
-    value = line.at(numbers)
-    if value < smallest:
-        lease = int(max(value * MODEL_MARGIN, smallest / 2))
-        return Estimate(lease, 0.0, 0.10 * smallest, Kind.EXTRAPOLATED)
-    lease = int(max(value, largest) * MODEL_MARGIN)
-    bias = 0.12 * lease * max(1.0, math.log2(1.0 + line.beyond(numbers)))
-    return Estimate(lease, line.residual, bias, Kind.EXTRAPOLATED)
-
-
-def _from_nearest(numbers: tuple[float, ...], points: Sequence[Point]) -> Estimate:
-    """Too few runs for a line: never below what smaller numbers took, or in proportion."""
-    smaller = [
-        one for one in points if all(a <= b for a, b in zip(one.x, numbers, strict=True))
-    ]
-    if not smaller:
-        largest = max(point.value for point in points)
-        return Estimate(int(largest), 0.05 * largest, 0.05 * largest, Kind.EXTRAPOLATED)
-    nearest = max(smaller, key=lambda point: point.value)
-    ratios = [b / a for a, b in zip(nearest.x, numbers, strict=True) if a > 0 and b > a]
-    ratio = min(math.prod(ratios), MOST_RATIO)
-    lease = int(nearest.value * max(MODEL_MARGIN, 0.9 * ratio))
-    return Estimate(lease, 0.0, 0.15 * lease, Kind.EXTRAPOLATED)

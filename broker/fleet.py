@@ -73,6 +73,7 @@ class Fleet:
         worker = Worker(message, peer, Ledger(message.device, message.max_jobs), now)
         self._book.workers[message.incarnation] = worker
         self._book.devices[message.worker] = message.device
+        self._book.devices_changed = True
         self._by_peer[peer] = worker
         return [
             Watch(message.incarnation, message.pid),

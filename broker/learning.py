@@ -10,14 +10,11 @@ from .book import Book, facts_of
 from .effects import Effect, Note, Remember
 from .estimates import Estimate, Kind, from_settled
 from .jobs import Job
-from .ledger import GROWTH, Lease, Ledger
+from .ledger import ALONE, GROWTH, MOST_PER_DEVICE, Lease, Ledger
 from .peers import Worker
-from .profiles import MOST_PER_DEVICE, Observed
+from .profiles import Observed
 from .settings import Settings
 from .settling import has_settled
-
-# On average less than one in twenty of the time had company.
-ALONE: Final = 1.05
 
 _TEACH: Final = frozenset({"succeeded", "failed", "killed", "oom"})
 
@@ -62,7 +59,8 @@ class Learning:
     ) -> list[Effect]:
         """Learn from a run that has ended beside `company - 1` others on average."""
         ended_by_us = job.cancelling and result.outcome != "succeeded"
-        if result.outcome not in _TEACH or ended_by_us:
+        began = result.error_type != "JobNotStarted"
+        if result.outcome not in _TEACH or ended_by_us or not began:
             return []
         profiles, device_class = self._book.profiles, ledger.facts.device_class
         solo_s = profiles.solo_s(job.key, device_class)
@@ -91,7 +89,7 @@ class Learning:
     def how_many_fit(self, job: Job, ledger: Ledger) -> int:
         """How many such jobs an empty device of this kind takes by what is known now."""
         found = self._book.profiles.estimate(job.key, ledger.facts)
-        if found is None:
+        if found is None or found.sure_bytes > ledger.facts.total_bytes:
             return 0
         most = ledger.max_jobs or MOST_PER_DEVICE
         count = min(most, ledger.facts.total_bytes // found.lease_bytes)

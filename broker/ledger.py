@@ -13,11 +13,16 @@ from .estimates import Estimate, Kind
 
 NOBODY: Final[Set[str]] = frozenset()
 
+# A device never holds more jobs than this, however little they were seen to use: each
+# process that touches a GPU costs a context even if it allocates nothing.
+MOST_PER_DEVICE: Final = 100
 # Left free where jobs share: fragments and contexts that nobody counts.
 GUARD_BYTES: Final = 256 * MIB
 GUARD_PART: Final = 100
 # Strangers grow too; nothing is known of how.
 FOREIGN_SPREAD: Final = 0.05
+# Fewer jobs than this on average, and a job was alone: one in twenty parts of the time.
+ALONE: Final = 1.05
 # Growth smaller than this part of what a job uses is noise of its allocator.
 GROWTH: Final = 1.02
 
@@ -219,6 +224,7 @@ class Ledger:
         lease.measuring = False
         lease.settled = True
         lease.estimate = estimate
-        lease.lease_bytes = min(lease.lease_bytes, estimate.lease_bytes)
+        floor = self.facts.total_bytes // MOST_PER_DEVICE
+        lease.lease_bytes = min(lease.lease_bytes, max(estimate.lease_bytes, floor, 1))
         self._load = None
         self.opened = True

@@ -8,6 +8,9 @@ from typing import Final
 _TINY: Final = 1e-9
 
 
+Numbers = tuple[float, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Point:
     """A measured value at some numbers; `weight` is how many runs it stands for."""

@@ -10,12 +10,15 @@ OrderKey = tuple[int, float, int]
 
 
 def order_key(
-    priority: int, queued_at: float, duration_s: float | None, number: int
+    priority: int, queued_at: float, duration_s: float | None, share: float, number: int
 ) -> OrderKey:
     """Give the place in the queue: the smallest key is served first.
 
     Args:
         duration_s: What such jobs took so far; None, for a new type, counts as short, so
             that it is measured soon.
+        share: The part of a device it needs. What is large is hard to place, so it steps
+            back less for what is short.
     """
-    return -priority, queued_at + SHORTER_FIRST * (duration_s or 0.0), number
+    patience_s = SHORTER_FIRST * (duration_s or 0.0) * (1.0 - share)
+    return -priority, queued_at + patience_s, number

@@ -7,9 +7,12 @@ import zmq
 from loguru import logger
 
 from grn_zmq import wire
+from grn_zmq.batches import parts
 
 # What a peer may leave unread before more of its jobs' output is dropped; nothing else is.
 MAX_OUTPUT_WAITING: Final = 256
+# Of an error, in characters: messages are bounded.
+MOST_SAID: Final = 1000
 
 
 class Outbox:
@@ -28,7 +31,13 @@ class Outbox:
             frames = wire.encode(message)
         except (ValueError, OverflowError) as error:  # too large, no Unicode, beyond 64 bits
             # A bug of ours, but no reason to end everybody's jobs.
+            if isinstance(message, wire.Ended) and len(message.outcomes) > 1:
+                for outcome in message.outcomes:
+                    self.send(routing_id, wire.Ended((outcome,)))
+                return
             logger.bind(facts={"why": str(error)}).error("could not send an answer")
+            for refusal in _instead_of(message, error):
+                self.send(routing_id, refusal)
             return
         if routing_id in self._waiting or not self._try(routing_id, frames):
             waiting = self._waiting.setdefault(routing_id, deque())
@@ -57,3 +66,22 @@ class Outbox:
                 raise
             logger.debug("a peer is gone before its message")
         return True
+
+
+def _instead_of(message: wire.Message, error: Exception) -> list[wire.Refused]:
+    """What its peer gets instead, so that nobody waits for ever; nothing if nobody waits."""
+    match message:
+        case wire.Ended():
+            job_ids = tuple(one.job_id for one in message.outcomes)
+        case wire.Accepted():
+            job_ids = tuple(one.job_id for one in message.jobs)
+        case wire.Started():
+            job_ids = tuple(one.job_id for one in message.runs)
+        case wire.JobsAre() | wire.DevicesAre() | wire.ProfilesAre() | wire.Forgotten():
+            job_ids = ()
+        case _:
+            return []
+    why = str(error).encode("ascii", "backslashreplace").decode()[:MOST_SAID]
+    text = f"the broker could not send its answer ({message.kind}): {why}. This is a bug of grn"
+    batches = parts(job_ids, wire.MAX_JOBS_PER_MESSAGE) or [()]
+    return [wire.Refused("internal", text, batch) for batch in batches]

@@ -2,7 +2,10 @@
 
 from collections.abc import Iterator, Set
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
+
+from grn_zmq.records import DeviceFacts
 
 from . import company as companies
 from .book import Book
@@ -18,6 +21,8 @@ from .settings import Settings
 from .viewing import view_of
 from .waiting import Heads, Waiter, WaitingClass
 
+# Classes whose need is reckoned anew in one pass.
+MOST_SIZED: Final = 64
 # How many jobs an unfinished first run vouches for; doubles with each that has settled.
 FIRST_WINDOW: Final = 2
 
@@ -58,7 +63,7 @@ class Placer:
         self._sigmas = settings.sigmas
         self._book = book
         self._reservations = Reservations(book)
-        self._known_devices = 0
+        self._stale: dict[WaitingClass, None] = {}
 
     def run(self, now: float, *, everything: bool) -> Iterator[Verdict]:
         """Give one verdict after the other; the core must apply each before the next.
@@ -147,13 +152,16 @@ class Placer:
 
     def _refresh(self) -> list[Waiter]:
         """Keep at hand what each waiting class needs at least; give those that changed."""
-        stale: list[WaitingClass] = []
-        if len(self._devices) != self._known_devices:
-            self._known_devices = len(self._devices)
-            stale += [waiting for _, waiting in self._waiting.ordered()]
+        if self._book.devices_changed:
+            self._book.devices_changed = False
+            self._stale |= dict.fromkeys(one for _, one in self._waiting.ordered())
         if self._profiles.changed:
-            stale += self._waiting.of_types(self._profiles.changed)
+            self._stale |= dict.fromkeys(self._waiting.of_types(self._profiles.changed))
             self._profiles.changed.clear()
+        # A type that waits with hundreds of arguments is gone through bit by bit.
+        stale = list(islice(self._stale, MOST_SIZED))
+        for waiting in stale:
+            del self._stale[waiting]
         fresh = [one for one in dict.fromkeys(self._waiting.fresh) if one.jobs]
         self._waiting.fresh.clear()
         for waiting in fresh:
@@ -172,7 +180,7 @@ class Placer:
         if not plain or job.spec.kind == "inline":
             return
         known: list[Estimate] = []
-        for facts in self._devices.values():
+        for facts in self._kinds_of_device():
             found = self._profiles.estimate(job.key, facts, job.spec.memory_bytes)
             if found is not None:
                 if found.lease_bytes >= facts.total_bytes:
@@ -181,8 +189,14 @@ class Placer:
         if not known:
             waiting.unmeasured = True
             return
-        waiting.least_bytes = min(one.lease_bytes for one in known)
+        # On an idle device the need without margin will do.
+        waiting.least_bytes = max(1, min(one.bare_bytes or one.lease_bytes for one in known))
         waiting.variance = min(one.noise_bytes**2 + one.bias_bytes**2 for one in known)
+
+    def _kinds_of_device(self) -> list[DeviceFacts]:
+        """One device of each class and size: equal ones lead to equal estimates."""
+        kinds = {(one.device_class, one.total_bytes): one for one in self._devices.values()}
+        return list(kinds.values())
 
     def _verdict(
         self, job: Job, decision: Place | Refuse, company: Company, now: float

@@ -11,26 +11,29 @@ from .cells import By, Cell, CellId, Key
 from .estimates import (
     UNTOLD_STEP,
     Estimate,
+    Kind,
     above_bound,
+    bounded,
     from_cell,
     from_failures,
-    from_others,
     from_prior,
     from_settled,
     from_stand_in,
     on_other_class,
     split,
 )
+from .ledger import MOST_PER_DEVICE
+from .models import Model
 
-# A device never holds more jobs than this, however little they were seen to use: each
-# process that touches a GPU costs a context even if it allocates nothing.
-MOST_PER_DEVICE: Final = 100
 # Of one type; a learning rate in `by=` would otherwise fill the memory. The oldest go.
 MOST_CELLS: Final = 200
+# Types in all; those not seen for longest go.
+MOST_TYPES: Final = 10_000
 # Other code: the old figures count as much as this many runs of it.
 TRUST_AFTER_CHANGE: Final = 2
-# A bound that no later run comes near shrinks with each success.
-BOUND_DECAY: Final = 0.9
+# A bound, or the largest peak of other code, that no later run comes near shrinks with each
+# success by this.
+DECAY: Final = 0.9
 
 _OF_SUCCESS: Final = "succeeded"
 
@@ -66,6 +69,7 @@ class Profiles:
         self._versions: dict[str, str] = {}
         self._settled: dict[tuple[Key, str], int] = {}
         self._estimates: dict[str, dict[tuple[By, str, int], Estimate | None]] = {}
+        self._models: dict[str, dict[tuple[By, str], Model | None]] = {}
 
     def __iter__(self) -> Iterator[tuple[CellId, Cell]]:
         for job_type, cells in self._types.items():
@@ -76,8 +80,6 @@ class Profiles:
     def restore(self, cell_id: CellId, cell: Cell) -> None:
         """Take over what an earlier broker knew."""
         self._of(cell_id.job_type, cell_id.by)[cell_id.device_class] = cell
-        if cell.version:
-            self._versions[cell_id.job_type] = cell.version
         self._change(cell_id.job_type)
 
     def forget(self, job_type: str) -> int:
@@ -91,15 +93,12 @@ class Profiles:
 
     def note_version(self, job_type: str, version: str) -> None:
         """Trust what was measured of other code less; never erase it."""
-        if not version or self._versions.get(job_type, version) == version:
-            self._versions.setdefault(job_type, version)
+        if not version or self._versions.get(job_type) == version:
             return
         self._versions[job_type] = version
         for classes in self._types.get(job_type, {}).values():
             for cell in classes.values():
-                cell.version = version
-                cell.trust = min(cell.trust, TRUST_AFTER_CHANGE)
-                cell.failures = cell.ooms = 0
+                _doubt(cell, version)
         self._change(job_type)
 
     def observe(self, key: Key, device_class: str, observed: Observed) -> CellId:
@@ -107,12 +106,12 @@ class Profiles:
         job_type, by = key
         cells = self._of(job_type, by)
         cell = cells.setdefault(device_class, Cell())
-        cell.version = self._versions.get(job_type, "")
+        cell.version = self._versions.get(job_type, cell.version)
+        self._settled.pop((key, device_class), None)
         if observed.outcome == _OF_SUCCESS and observed.stand_in:
             cell.stand_in_bytes = max(1, observed.peak_bytes)
         elif observed.outcome == _OF_SUCCESS:
             _learn_success(cell, observed)
-            self._settled.pop((key, device_class), None)
         elif observed.outcome == "oom":
             cell.ooms += 1
             cell.bound_bytes = max(cell.bound_bytes, _bound_of_oom(observed))
@@ -156,8 +155,10 @@ class Profiles:
             found = self._estimate(key, device.device_class)
             known[at] = None if found is None else _within(found, device.total_bytes)
         found = known[at]
-        if found is None and memory_bytes:
-            return _within(from_prior(memory_bytes), device.total_bytes)
+        if memory_bytes and (found is None or found.kind is Kind.BOUND):
+            # What was declared stands until a run succeeded, unless runs have outgrown it.
+            cell = self._types.get(job_type, {}).get(by, {}).get(device.device_class, Cell())
+            return _within(above_bound(from_prior(memory_bytes), cell), device.total_bytes)
         return found
 
     def _estimate(self, key: Key, device_class: str) -> Estimate | None:
@@ -165,8 +166,8 @@ class Profiles:
         cells = self._types.get(job_type, {})
         mine = cells.get(by, {})
         cell = mine.get(device_class, Cell())
-        if found := from_cell(cell) or self._modelled(cells, by, device_class):
-            return above_bound(found, cell)
+        if found := from_cell(cell) or self._modelled(job_type, cells, by, device_class):
+            return bounded(above_bound(found, cell))
         elsewhere = [one for one in map(from_cell, mine.values()) if one is not None]
         if elsewhere:
             largest = max(elsewhere, key=lambda one: one.lease_bytes)
@@ -198,15 +199,22 @@ class Profiles:
         return dict(by), peak_bytes
 
     def _modelled(
-        self, cells: dict[By, dict[str, Cell]], by: By, device_class: str
+        self, job_type: str, cells: dict[By, dict[str, Cell]], by: By, device_class: str
     ) -> Estimate | None:
+        """Estimate from runs with other numbers; one model serves all that ask."""
         group, numbers = split(by)
-        others: dict[tuple[float, ...], Cell] = {}
-        for other, classes in cells.items():
-            theirs, at = split(other)
-            if theirs == group and device_class in classes:
-                others[at] = classes[device_class]
-        return from_others(numbers, others)
+        if not numbers:
+            return None
+        models = self._models.setdefault(job_type, {})
+        if (group, device_class) not in models:
+            others = {
+                at: classes[device_class]
+                for (theirs, at), classes in ((split(one), c) for one, c in cells.items())
+                if theirs == group and device_class in classes
+            }
+            models[group, device_class] = Model.of(others)
+        model = models[group, device_class]
+        return None if model is None else model.estimate(numbers)
 
     def duration_s(self, key: Key, device_class: str) -> float | None:
         """How long such a job takes: the mean of its last two runs, or of some of its type.
@@ -236,15 +244,28 @@ class Profiles:
         return cell is None or cell.trust <= TRUST_AFTER_CHANGE
 
     def _of(self, job_type: str, by: By) -> dict[str, Cell]:
-        cells = self._types.setdefault(job_type, {})
-        cells[by] = cells.pop(by, {})  # seen last
+        cells = self._types[job_type] = self._types.pop(job_type, {})  # seen last
+        cells[by] = cells.pop(by, {})
         while len(cells) > MOST_CELLS:
             del cells[next(iter(cells))]
+        while len(self._types) > MOST_TYPES:
+            self.forget(next(iter(self._types)))
         return cells[by]
 
     def _change(self, job_type: str) -> None:
         self._estimates.pop(job_type, None)
+        self._models.pop(job_type, None)
         self.changed.add(job_type)
+
+
+def _doubt(cell: Cell, version: str) -> None:
+    """Other code than was measured: count the figures as a few runs; failures not at all."""
+    if cell.version and cell.version != version:
+        trust = min(cell.trust, TRUST_AFTER_CHANGE)
+        cell.squares *= trust / max(1, cell.trust)
+        cell.trust = trust
+        cell.failures = cell.ooms = 0
+    cell.version = version
 
 
 def _learn_success(cell: Cell, observed: Observed) -> None:
@@ -252,12 +273,13 @@ def _learn_success(cell: Cell, observed: Observed) -> None:
         cell.runs += 1
         cell.trust += 1
         step = observed.peak_bytes - cell.mean_bytes
-        cell.mean_bytes += step / cell.runs
+        cell.mean_bytes += step / cell.trust
         cell.squares += step * (observed.peak_bytes - cell.mean_bytes)
-        cell.max_bytes = max(cell.max_bytes, observed.peak_bytes)
+        faded = cell.max_bytes if cell.trust == cell.runs else int(cell.max_bytes * DECAY)
+        cell.max_bytes = max(faded, observed.peak_bytes)
         cell.need_bytes = max(cell.need_bytes, observed.need_bytes)
         if cell.bound_bytes > cell.max_bytes:
-            cell.bound_bytes = max(cell.max_bytes, int(cell.bound_bytes * BOUND_DECAY))
+            cell.bound_bytes = max(cell.max_bytes, int(cell.bound_bytes * DECAY))
     cell.stand_in_bytes = 0
     cell.before_s, cell.last_s = cell.last_s, observed.run_s
     if observed.alone:

@@ -8,6 +8,7 @@ from grn_zmq.records import DeviceFacts, Result, Scalar
 from grn_zmq.units import format_bytes
 
 from .jobs import Job
+from .ledger import ALONE as ALONE_COMPANY
 from .ledger import Lease, Ledger
 
 MORE_ROOM: Final = 1
@@ -59,7 +60,7 @@ def proved(
     small = NEARLY_ALL * total
     largest = max(one.total_bytes for one in devices.values())
     uncapped = not job.spec.enforce or lease.lease_bytes >= total - small
-    had_all = company <= 1.0 and ledger.foreign_bytes + ledger.idle_bytes <= small
+    had_all = company < ALONE_COMPANY and ledger.foreign_bytes + ledger.idle_bytes <= small
     # Else it was not this device that ran out: a limit of the process, perhaps.
     filled = wanted_bytes >= total / 2
     return filled and uncapped and had_all and total >= largest
@@ -88,11 +89,9 @@ def report(
     if result.asked_bytes:
         reached += f" and asked for {format_bytes(result.asked_bytes)} more"
     where = f"{facts.kind}:{facts.index} ({format_bytes(facts.total_bytes)})"
-    tries = "once" if job.ooms == 1 else f"{job.ooms} times"
-    parts = [
-        f"{job.spec.job_type} ran out of memory {tries}, "
-        f"the last time{' with all of' if proof else ' on'} {where}: {reached}."
-    ]
+    tries = "" if job.ooms == 1 else f" {job.ooms} times, the last time"
+    having = "with all of" if proof else "on"
+    parts = [f"{job.spec.job_type} ran out of memory{tries} {having} {where}: {reached}."]
     if proof:
         parts.append("It cannot fit here.")
     elif job.spec.oom_retries == 0:

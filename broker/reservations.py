@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from .book import Book
+from .book import GIVEN_UP_S, Book
 from .jobs import Job
 from .ledger import Lease
 from .peers import Worker
@@ -80,17 +80,25 @@ class Reservations:
         worker = self._book.workers.get(kept.worker)
         if waits and worker is not None and now <= kept.until:
             assert job is not None
-            if kept.until == math.inf and (again := self._drained_one(job, worker, now)):
-                worker.ledger.opened |= again.spare_bytes > kept.spare_bytes
-                # Never later: or those that end in time would put it off for ever.
-                kept.shadow_at = min(kept.shadow_at, again.at)
-                kept.spare_bytes = again.spare_bytes
-            return
+            if kept.until < math.inf or self._renew(kept, job, worker, now):
+                return
         self.kept = None
         if worker is not None:
             worker.ledger.opened = True
         if waits and now > kept.until:
             self._again_at = now + (kept.until - kept.shadow_at)
+
+    def _renew(self, kept: Reservation, job: Job, worker: Worker, now: float) -> bool:
+        """Look again how a device drains; False if it is of no use any more."""
+        again = self._drained_one(job, worker, now)
+        silent = worker.suspect and now - worker.last_report > GIVEN_UP_S
+        if again is None or silent:
+            return False
+        worker.ledger.opened |= again.spare_bytes > kept.spare_bytes
+        # Never later: or those that end in time would put it off for ever.
+        kept.shadow_at = min(kept.shadow_at, again.at)
+        kept.spare_bytes = again.spare_bytes
+        return True
 
     def consider(self, now: float, being_measured: Callable[[Job], bool]) -> None:
         """Keep a device for whoever starves, if there is none kept."""

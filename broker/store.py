@@ -30,6 +30,17 @@ RETRY_S: Final = 30.0
 MOST_CELLS: Final = 10_000
 # A disk that hangs must not keep the broker from ending.
 CLOSE_S: Final = 5.0
+# Changes that may wait for a disk that does not answer; the broker's memory is worth more.
+MOST_WAITING: Final = 100_000
+# What a row brings about and not the disk: it will never be written, all others will.
+_BAD_ROW: Final = (
+    sqlite3.IntegrityError,
+    sqlite3.InterfaceError,
+    sqlite3.ProgrammingError,
+    sqlite3.DataError,
+    OverflowError,
+    UnicodeError,
+)
 
 _FIGURES: Final = tuple(one.name for one in fields(Cell))
 _KEYS: Final = CellId._fields
@@ -137,7 +148,7 @@ class Store:
         self._change(Change((job_type,), ()))
 
     def _change(self, change: Change) -> None:
-        if self._writable:
+        if self._writable and self._changes.qsize() < MOST_WAITING:
             self._changes.put(change)
             self._has_changes.set()
 
@@ -145,7 +156,7 @@ class Store:
         """Write what is still to be written, and let go of the file."""
         self._closing.set()
         self._has_changes.set()
-        if self._writable:
+        if self._writer.ident is not None:
             self._writer.join(CLOSE_S)
         if self._writer.is_alive():
             self._warn(f"the disk has not answered for {CLOSE_S:.0f} s")
@@ -159,7 +170,16 @@ class Store:
             self._lock.close()
 
     def _write_behind(self) -> None:
-        """The thread: wait for a change, gather more for a moment, commit them together.
+        """The thread: whatever stops it, the broker goes on with what is in memory."""
+        try:
+            self._write_until_closed()
+        except Exception as error:
+            self._writable = False
+            self._changes = queue.SimpleQueue()
+            self._warn(f"{type(error).__name__}: {error}")
+
+    def _write_until_closed(self) -> None:
+        """Wait for a change, gather more for a moment, commit them together.
 
         What could not be written is tried again, with what has come since.
         """
@@ -187,20 +207,30 @@ class Store:
             if not change.figures:
                 for key in [key for key in pending if key[0] == change.key[0]]:
                     del pending[key]
+            pending.pop(change.key, None)  # so that the first are those that waited longest
             pending[change.key] = change
+        for key in list(pending)[: max(0, len(pending) - MOST_CELLS)]:
+            del pending[key]
 
     def _commit(self, pending: dict[tuple[Any, ...], Change]) -> None:
         if not pending or self._connection is None:
             return
         with transaction(self._connection):
             for change in pending.values():
-                if change.figures:
-                    self._connection.execute(_KEEP, (*change.key, *change.figures))
-                else:
-                    self._connection.execute(_FORGET, change.key)
+                self._execute(self._connection, change)
             (cells,) = self._connection.execute(_COUNT).fetchone()
             if cells > MOST_CELLS:
                 self._connection.execute(_TRIM, (cells - MOST_CELLS,))
+
+    def _execute(self, connection: sqlite3.Connection, change: Change) -> None:
+        """Take over one change; one that cannot be written is dropped, and only that."""
+        statement = _KEEP if change.figures else _FORGET
+        try:
+            connection.execute(statement, (*change.key, *change.figures))
+        except _BAD_ROW as error:
+            # SQLite undoes the failed statement alone: the transaction goes on.
+            facts = {"job_type": str(change.key[0]), "why": str(error)}
+            logger.bind(facts=facts).warning("dropped a profile that cannot be kept")
 
 
 def by_text(by: By) -> str:

@@ -41,13 +41,14 @@ def view_of(
 
 
 def _lease_alone(view: DeviceView, found: Estimate, job: Job) -> int:
-    """What may need the whole device by a guess alone is content with what strangers leave.
+    """Where nobody else is, a job is content with less than the margin that company needs.
 
-    So is an inline job that has been here before: what seems foreign may be what its own
-    process kept.
+    What may need the whole device by a guess alone takes what strangers leave. So does an
+    inline job that has been here before: what seems foreign may be what its process kept.
     """
     kept = job.spec.kind == "inline" and job.spec.pin != ""
-    if (found.beyond and view.free_bytes > 0) or (kept and view.free_bytes >= 0):
+    enough = found.bare_bytes <= view.free_bytes or found.beyond
+    if (enough and view.free_bytes > 0) or (kept and view.free_bytes >= 0):
         return min(found.lease_bytes, view.free_bytes)
     return found.lease_bytes
 

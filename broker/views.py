@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from grn_zmq.records import DeviceRow, JobRow, ProfileRow
+from grn_zmq.records import DeviceRow, JobRow, Outcome, ProfileRow
+from grn_zmq.units import format_bytes
 
 from .cells import Cell, CellId
 from .estimates import Estimate
@@ -11,8 +12,8 @@ from .ledger import Lease
 from .peers import Worker
 from .scheduler import Hold
 
-# Enough for a line of a list; the whole text is the caller's.
-WHY_CHARACTERS: Final = 200
+# Enough for every text of ours; an exception can say more, and does so to its caller.
+WHY_CHARACTERS: Final = 600
 
 
 def job_row(
@@ -46,13 +47,20 @@ def _why(job: Job, hold: Hold | None) -> str:
     if job.missing:
         return "waiting for its function to arrive"
     if job.state is State.QUEUED and hold is not None:
-        return hold.text
+        return hold.text[:WHY_CHARACTERS]
     if job.outcome is not None:
         kind, text = job.outcome.error_type, job.outcome.error_text
+        if kind == "JobTooLarge" and not text:
+            text = _too_large(job.outcome)
         # Our own kinds of end say it all in their text; an exception's name is half of it.
         named = kind and not kind.startswith("Job")
         return (f"{kind}: {text}" if named else text)[:WHY_CHARACTERS]
     return ""
+
+
+def _too_large(outcome: Outcome) -> str:
+    need, largest = outcome.need_bytes, outcome.largest_bytes
+    return f"needs {format_bytes(need)}, the largest device has {format_bytes(largest)}"
 
 
 def device_row(worker: Worker) -> DeviceRow:

@@ -1,5 +1,6 @@
 """Tells when watched processes are gone. The kernel knows, so nobody has to guess."""
 
+import errno
 import os
 import select
 import signal
@@ -16,6 +17,7 @@ class Watching:
         self._names: dict[int, str] = {}
         self._pidfds: dict[str, int] = {}
         self._gone: list[str] = []
+        self._unwatched: dict[str, int] = {}
         self._wakeup, self._signalled = socket.socketpair()
         self._wakeup.setblocking(False)
         self._signalled.setblocking(False)
@@ -39,14 +41,27 @@ class Watching:
             return
         try:
             pidfd = os.pidfd_open(pid)
-        except OSError:
-            logger.debug("a peer is gone before it could be watched")
-            self._gone.append(name)
-            self._signalled.send(b"\0")
+        except OSError as error:
+            if error.errno == errno.ESRCH:
+                logger.debug("a peer is gone before it could be watched")
+                self._gone.append(name)
+                self._signalled.send(b"\0")
+            else:
+                self._go_without(name, pid, error)
             return
         self._names[pidfd] = name
         self._pidfds[name] = pidfd
         self._epoll.register(pidfd, select.EPOLLIN)
+
+    def _go_without(self, name: str, pid: int, error: OSError) -> None:
+        """Serve a process whose end we cannot learn, most likely for too many open files."""
+        if not self._unwatched:
+            facts = {"why": str(error), "watched": len(self._pidfds)}
+            logger.bind(facts=facts).error(
+                "cannot watch a peer: should it die, its jobs go on. Raise the limit of open "
+                "files (ulimit -Hn)"
+            )
+        self._unwatched[name] = pid
 
     def take_gone(self) -> list[str]:
         """Give the names of processes that have ended since the last call."""
@@ -60,6 +75,10 @@ class Watching:
             self._epoll.unregister(fd)
             os.close(fd)
             gone.append(name)
+        if gone and self._unwatched:  # there is room for another now
+            unwatched, self._unwatched = self._unwatched, {}
+            for name, pid in unwatched.items():
+                self.watch(name, pid)
         return gone
 
     def close(self) -> None:

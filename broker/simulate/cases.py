@@ -45,9 +45,12 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class Case:
+    """A run; `extra_devices` are there without changing what arrives when."""
+
     scene: Scene
     policy: str
     load: float
+    extra_devices: int = 0
 
 
 Results = dict[Case, Figures]
@@ -75,10 +78,10 @@ def stream_of(scene: Scene, load: float, order: int = 0) -> Stream:
     return replace(stream.at_load(load), foreign=scene.foreign)
 
 
-def play(case: Case, *, extra_devices: int = 0) -> tuple[Story, Figures]:
-    """Run one case; `extra_devices` are there without changing what arrives when."""
+def play(case: Case) -> tuple[Story, Figures]:
+    """Run one case to its end."""
     stream = stream_of(case.scene, case.load)
-    stream = replace(stream, devices=stream.devices + extra_devices)
+    stream = replace(stream, devices=stream.devices + case.extra_devices)
     policy = without(BY_NAME[case.policy], case.scene.ablated)
     tries = [policy.believe(stream)]
     if policy.warm:

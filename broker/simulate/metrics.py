@@ -13,6 +13,10 @@ from .story import Life, Story
 BIG_SHARE: Final = 0.7
 
 
+class NothingDone(Exception):
+    """Not one job of a run succeeded, so there are no figures of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Figures:
     """One run in numbers. Times in seconds, shares from 0 to 1; None where nothing was seen.
@@ -42,7 +46,8 @@ class Figures:
 def figures_of(story: Story, policy: Policy) -> Figures:
     lives = story.lives
     done = [life for life in lives if life.succeeded]
-    assert done, f"no job of {story.stream.name} ever succeeded under {policy.name}"
+    if not done:
+        raise NothingDone(f"no job of {story.stream.name} ever succeeded: {policy.title}")
     known = [one for one in story.promises if not one.measuring]
     dropped = len(lives) - len(done)
     work_s = sum(life.job.solo_s for life in lives)

@@ -1,9 +1,11 @@
 """Which cases a command asks for."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
+
+from grn_zmq.cli.common import counted
 
 from .cases import SIZES, TRACED, Case, Scene, stream_of
 from .policies import BY_NAME
@@ -36,6 +38,26 @@ class Asked:
     traces: Mapping[str, Path] | None = None
     ablated: Sequence[str] = ()
     everything: bool = False
+
+
+def with_traces(asked: Asked, trace: Path | None) -> Asked:
+    """Say which workload each trace is for; one that nobody would read is refused.
+
+    Raises:
+        BadPlan: It cannot be told what a trace is for.
+    """
+    traces = dict(asked.traces or {})
+    if trace is not None:
+        lacking = [name for name in asked.workloads if name in TRACED and name not in traces]
+        if len(lacking) != 1:
+            kinds = " or ".join(f"--{name}" for name in TRACED)
+            raise BadPlan(f"which kind of trace is {trace}? Write {kinds} instead of --trace")
+        traces[lacking[0]] = trace
+    names = asked.workloads or ([] if asked.everything else list(traces))
+    unread = [name for name in traces if names and name not in names]
+    if unread:
+        raise BadPlan(f"--{unread[0]} is given, but --workload {unread[0]} is not")
+    return replace(asked, workloads=names, traces=traces)
 
 
 def cases_of(asked: Asked) -> list[Case]:
@@ -91,7 +113,8 @@ def notes_of(cases: Sequence[Case]) -> list[str]:
     """What readers of the figures have to know: what was left out, what is unusual."""
     notes: dict[str, None] = {}
     for scene in {case.scene.workload: case.scene for case in cases}.values():
-        size = f"{scene.workload}: {scene.jobs:,} jobs, {scene.devices} devices"
+        devices = counted(scene.devices, "device")
+        size = f"{scene.workload}: {counted(scene.jobs, 'job')}, {devices}"
         stream = stream_of(scene, 1.0)
         notes[f"{size} of {stream.device_bytes >> 30} GiB, {scene.law} GPU"] = None
         notes.update(dict.fromkeys(stream.notes))

@@ -6,7 +6,9 @@ from typing import Any, Final
 from .jobs import GIB
 from .story import Story
 
-MISSING: Final = "plots need matplotlib: pip install 'grn-zmq[plot]'"
+MISSING: Final = (
+    "plots need matplotlib: pip install 'grn-zmq[plot]', in a checkout pip install -e '.[plot]'"
+)
 
 
 class CannotPlot(Exception):

@@ -44,13 +44,15 @@ class Policy:
     or_else: Callable[[Stream], Profiles] | None = None
     # Failures that its own machinery repairs; otherwise each is one a user has to deal with.
     repairs: bool = True
+    # Dropping a job is then a mistake of this program, and not what the policy is like.
+    must_end: bool = False
 
 
 def learning(_: Stream) -> Profiles:
     return Profiles()
 
 
-COLD: Final = Policy("cold", "ours, cold", learning, oom_retries=2)
+COLD: Final = Policy("cold", "ours, cold", learning, oom_retries=2, must_end=True)
 ORACLE: Final = Policy(
     "oracle",
     "oracle",
@@ -59,6 +61,7 @@ ORACLE: Final = Policy(
     settings=NO_HEADROOM,
     describing=by_true_size,
     oom_retries=2,
+    must_end=True,
 )
 EXCLUSIVE: Final = Policy(
     "exclusive",
@@ -72,7 +75,7 @@ EXCLUSIVE: Final = Policy(
 POLICIES: Final = (
     ORACLE,
     COLD,
-    Policy("warm", "ours, warm", learning, oom_retries=2, warm=True),
+    Policy("warm", "ours, warm", learning, oom_retries=2, warm=True, must_end=True),
     EXCLUSIVE,
     Policy(
         "fractions",

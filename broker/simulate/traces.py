@@ -9,6 +9,8 @@ from pathlib import Path
 from random import Random
 from typing import Final, NamedTuple
 
+from grn_zmq.cli.common import counted
+
 from .jobs import GIB, Stream
 from .physics import Law
 from .workloads import CONTEXT_BYTES, Kind, Seeds, a_run, in_order
@@ -21,6 +23,12 @@ TYPES_PER_GROUP: Final = 6
 SPREAD: Final = 0.04
 LATE_TYPES: Final = 0.25
 
+# Further columns do no harm.
+PHILLY_COLUMNS: Final = ("timestamp", "duration", "num_gpus", "cluster")
+OPENB_COLUMNS: Final = (
+    *("cpu_milli", "memory_mib", "num_gpu", "gpu_milli"),
+    *("creation_time", "scheduled_time", "deletion_time"),
+)
 _EPOCH: Final = datetime(1970, 1, 1)
 
 
@@ -112,43 +120,81 @@ def _late(rng: Random) -> float:
 
 @cache
 def read_philly(path: Path) -> Trace:
-    rows = _rows(path, ("timestamp", "duration", "num_gpus", "cluster"))
+    rows = _rows(path, PHILLY_COLUMNS)
     lines = [
-        Line(
-            (datetime.fromisoformat(row["timestamp"]) - _EPOCH).total_seconds(),
-            float(row["duration"]),
-            (row["cluster"],),
-        )
+        Line(row.time("timestamp"), row.number("duration"), (row.text("cluster"),))
         for row in rows
-        if row["num_gpus"] == "1"
+        if row.text("num_gpus") == "1"
     ]
     return _trace(path, lines, len(rows))
 
 
 @cache
 def read_openb(path: Path) -> Trace:
-    rows = _rows(path, ("num_gpu", "gpu_milli", "creation_time", "deletion_time"))
+    rows = _rows(path, OPENB_COLUMNS)
     lines = [
         Line(
-            float(row["creation_time"]),
-            float(row["deletion_time"]) - float(row["scheduled_time"]),
-            (row["cpu_milli"], row["memory_mib"], row["gpu_milli"]),
+            row.number("creation_time"),
+            row.number("deletion_time") - row.number("scheduled_time"),
+            (row.text("cpu_milli"), row.text("memory_mib"), str(int(row.number("gpu_milli")))),
         )
         for row in rows
-        if row["num_gpu"] == "1" and row["scheduled_time"] and row["deletion_time"]
+        if row.text("num_gpu") == "1"
+        and row.text("scheduled_time")
+        and row.text("deletion_time")
     ]
     return _trace(path, lines, len(rows))
 
 
-def _rows(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
+class _Row(NamedTuple):
+    """A line of a trace. What is wrong in it is named with its place."""
+
+    path: Path
+    line: int
+    cells: dict[str, str | None]
+
+    def text(self, column: str) -> str:
+        found = self.cells[column]
+        if found is None:
+            raise BadTrace(f"{self.path}, line {self.line}: it has no {column}")
+        return found
+
+    def number(self, column: str) -> float:
+        try:
+            found = float(self.text(column))
+        except ValueError:
+            raise self._wrong(column, "a number") from None
+        if not math.isfinite(found):
+            raise self._wrong(column, "a number")
+        return found
+
+    def time(self, column: str) -> float:
+        """Seconds since 1970; the zone does not matter, only how far apart jobs came."""
+        try:
+            found = datetime.fromisoformat(self.text(column))
+        except ValueError:
+            raise self._wrong(column, "a time like 2017-10-09 07:01:55") from None
+        return (found.replace(tzinfo=None) - _EPOCH).total_seconds()
+
+    def _wrong(self, column: str, wanted: str) -> BadTrace:
+        text = self.text(column)[:40]
+        return BadTrace(f"{self.path}, line {self.line}: {column} is {text!r}, not {wanted}")
+
+
+def _rows(path: Path, columns: Sequence[str]) -> list[_Row]:
     try:
         with path.open(newline="") as file:
-            rows = list(csv.DictReader(file))
+            reader = csv.DictReader(file)
+            rows = [_Row(path, reader.line_num, cells) for cells in reader]
+            known = reader.fieldnames or ()
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise BadTrace(f"cannot read the trace {path}: {error}") from None
-    missing = [name for name in columns if not rows or rows[0].get(name) is None]
+    missing = [name for name in columns if name not in known]
     if missing:
-        raise BadTrace(f"{path} is no such trace: it has no column {', '.join(missing)}")
+        raise BadTrace(
+            f"{path} is no such trace: it has no column {', '.join(missing)}; "
+            f"wanted are {','.join(columns)}"
+        )
     return rows
 
 
@@ -159,10 +205,11 @@ def _trace(path: Path, lines: list[Line], total: int) -> Trace:
     lengths = sorted(line.length_s for line in lines)
     longest = lengths[max(0, int(len(lengths) * (1 - LONGEST_SHARE)) - 1)]
     kept = sorted(line for line in lines if line.length_s <= longest)
+    too_long = counted(len(lines) - len(kept), "job")
     notes = (
         f"{path.name}: {total - len(lines):,} of {total:,} jobs left out (several GPUs, none, "
         "or never run: there are no gangs yet)",
-        f"{path.name}: {len(lines) - len(kept):,} jobs longer than {longest:,.0f} s left out "
+        f"{path.name}: {too_long} longer than {longest:,.0f} s left out "
         f"(the longest {LONGEST_SHARE:.0%})",
     )
     return Trace(tuple(kept), notes)

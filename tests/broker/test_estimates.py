@@ -2,6 +2,7 @@
 
 import math
 import random
+from collections.abc import Mapping
 
 import pytest
 from hypothesis import given
@@ -14,16 +15,21 @@ from broker.estimates import (
     above_bound,
     from_cell,
     from_failures,
-    from_others,
     from_prior,
     from_settled,
     from_stand_in,
     on_other_class,
     split,
 )
+from broker.line import Numbers
+from broker.models import Model
 from tests.builders import MIB
 
-Numbers = tuple[float, ...]
+
+def from_others(numbers: tuple[float, ...], others: Mapping[Numbers, Cell]) -> Estimate | None:
+    """What a model of the other runs says."""
+    model = Model.of(others)
+    return None if model is None or not numbers else model.estimate(numbers)
 
 
 def a_cell(*peaks: int, **changes: int) -> Cell:

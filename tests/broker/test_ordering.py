@@ -8,32 +8,38 @@ from tests.builders import a_spec
 
 
 def test_who_came_first_is_served_first() -> None:
-    assert order_key(0, 1.0, 10.0, 1) < order_key(0, 2.0, 10.0, 2)
-    assert order_key(0, 1.0, 10.0, 1) < order_key(0, 1.0, 10.0, 2)
+    assert order_key(0, 1.0, 10.0, 0.0, 1) < order_key(0, 2.0, 10.0, 0.0, 2)
+    assert order_key(0, 1.0, 10.0, 0.0, 1) < order_key(0, 1.0, 10.0, 0.0, 2)
 
 
 def test_a_higher_priority_goes_before_everything() -> None:
-    assert order_key(1, 1000.0, 1e6, 2) < order_key(0, 0.0, 0.0, 1)
-    assert order_key(0, 1000.0, None, 2) < order_key(-1, 0.0, None, 1)
+    assert order_key(1, 1000.0, 1e6, 0.0, 2) < order_key(0, 0.0, 0.0, 0.0, 1)
+    assert order_key(0, 1000.0, None, 0.0, 2) < order_key(-1, 0.0, None, 0.0, 1)
 
 
 def test_a_shorter_job_goes_first_within_bounds() -> None:
-    long = order_key(0, 0.0, 100.0, 1)
+    long = order_key(0, 0.0, 100.0, 0.0, 1)
 
-    assert order_key(0, 199.0, 0.0, 2) < long
-    assert order_key(0, 201.0, 0.0, 2) > long
-    assert order_key(0, 150.0, 20.0, 2) < long
-    assert order_key(0, 150.0, 30.0, 2) > long
+    assert order_key(0, 199.0, 0.0, 0.0, 2) < long
+    assert order_key(0, 201.0, 0.0, 0.0, 2) > long
+    assert order_key(0, 150.0, 20.0, 0.0, 2) < long
+    assert order_key(0, 150.0, 30.0, 0.0, 2) > long
+
+
+def test_what_is_large_steps_back_less_for_what_is_short() -> None:
+    small, large = (order_key(0, 0.0, 100.0, share, 1) for share in (0.1, 0.9))
+
+    assert large < order_key(0, 30.0, 0.0, 0.1, 2) < small
 
 
 def test_a_new_type_is_measured_soon() -> None:
-    assert order_key(0, 10.0, None, 2) < order_key(0, 0.0, 60.0, 1)
+    assert order_key(0, 10.0, None, 0.0, 2) < order_key(0, 0.0, 60.0, 0.0, 1)
 
 
 def test_nobody_is_overtaken_for_ever() -> None:
     """However short they are: those that come late enough stay behind."""
-    old = order_key(0, 0.0, 3600.0, 1)
-    later = [order_key(0, float(now), 0.0, now) for now in range(0, 20_000, 100)]
+    old = order_key(0, 0.0, 3600.0, 0.0, 1)
+    later = [order_key(0, float(now), 0.0, 0.0, now) for now in range(0, 20_000, 100)]
 
     overtaking = [key for key in later if key < old]
 
@@ -85,7 +91,7 @@ def test_equal_waiters_of_different_policy_start_in_the_order_they_asked() -> No
     assert order_of(machine, 1, 2, 3, 4) == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize(("waited_s", "order"), [(150.0, [2, 1]), (250.0, [1, 2])])
+@pytest.mark.parametrize(("waited_s", "order"), [(50.0, [2, 1]), (150.0, [1, 2])])
 def test_a_short_job_overtakes_a_long_one_within_bounds(
     waited_s: float, order: list[int]
 ) -> None:

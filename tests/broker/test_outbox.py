@@ -8,9 +8,9 @@ from loguru import logger
 
 from broker.outbox import Outbox
 from grn_zmq import wire
-from grn_zmq.records import Blob, Numbered
+from grn_zmq.records import Begun, Blob, Numbered
 from tests.broker.machine import CLIENT, Machine
-from tests.builders import a_spec, an_id
+from tests.builders import a_spec, an_id, an_outcome
 
 ANSWER_MS = 5000
 PEER = b"peer"
@@ -31,31 +31,90 @@ def sockets() -> Iterator["tuple[zmq.Socket[bytes], zmq.Socket[bytes]]"]:
             yield router, dealer
 
 
-@pytest.mark.parametrize(
-    "unsayable",
-    [
-        wire.Accepted(tuple(Numbered(an_id(n), n) for n in range(30_000))),
-        wire.Refused("bad-request", "a\ud800", ()),
-        wire.Accepted((Numbered(an_id(1), 2**70),)),
-    ],
-    ids=["too large", "no Unicode", "number beyond 64 bits"],
-)
-def test_an_answer_that_cannot_be_encoded_is_logged_and_others_are_sent(
-    sockets: "tuple[zmq.Socket[bytes], zmq.Socket[bytes]]", unsayable: wire.Message
+@pytest.fixture
+def errors() -> Iterator[list[str]]:
+    """What was logged for somebody to act on."""
+    said: list[str] = []
+    sink = logger.add(lambda message: said.append(str(message)), level="ERROR")
+    yield said
+    logger.remove(sink)
+
+
+def heard(dealer: "zmq.Socket[bytes]") -> wire.Message:
+    assert dealer.poll(ANSWER_MS)
+    return wire.decode(dealer.recv_multipart())
+
+
+def test_what_nobody_waits_for_and_cannot_be_encoded_is_logged_and_others_are_sent(
+    sockets: "tuple[zmq.Socket[bytes], zmq.Socket[bytes]]", errors: list[str]
 ) -> None:
     router, dealer = sockets
     outbox = Outbox(router)
-    said: list[str] = []
-    sink = logger.add(lambda message: said.append(str(message)), level="ERROR")
 
-    outbox.send(PEER, unsayable)
+    outbox.send(PEER, wire.Refused("bad-request", "a\ud800", ()))
     outbox.send(PEER, wire.Want(("digest",)))
 
-    logger.remove(sink)
-    assert dealer.poll(ANSWER_MS)
-    assert wire.decode(dealer.recv_multipart()) == wire.Want(("digest",))
-    assert len(said) == 1
-    assert "could not send an answer" in said[0]
+    assert heard(dealer) == wire.Want(("digest",))
+    assert len(errors) == 1
+    assert "could not send an answer" in errors[0]
+
+
+@pytest.mark.parametrize(
+    ("unsayable", "job_ids"),
+    [
+        (wire.Accepted((Numbered(an_id(1), 2**70),)), (an_id(1),)),
+        (wire.Started((Begun(an_id(3), 1, "\ud800", False, {}),)), (an_id(3),)),
+        (wire.Ended((an_outcome(2, peak_bytes=2**70),)), (an_id(2),)),
+        (wire.Forgotten(2**70), ()),
+    ],
+    ids=lambda value: getattr(value, "kind", ""),
+)
+def test_who_waits_for_an_answer_that_cannot_be_encoded_is_told_so(
+    sockets: "tuple[zmq.Socket[bytes], zmq.Socket[bytes]]",
+    errors: list[str],
+    unsayable: wire.Message,
+    job_ids: tuple[str, ...],
+) -> None:
+    router, dealer = sockets
+
+    Outbox(router).send(PEER, unsayable)
+
+    answer = heard(dealer)
+    assert isinstance(answer, wire.Refused)
+    assert (answer.reason, answer.job_ids) == ("internal", job_ids)
+    assert unsayable.kind in answer.text
+    assert len(errors) == 1
+
+
+def test_an_answer_too_large_for_a_message_is_refused_in_several(
+    sockets: "tuple[zmq.Socket[bytes], zmq.Socket[bytes]]", errors: list[str]
+) -> None:
+    router, dealer = sockets
+    refused: list[str] = []
+
+    Outbox(router).send(
+        PEER, wire.Accepted(tuple(Numbered(an_id(n), n) for n in range(30_000)))
+    )
+
+    while len(refused) < 30_000:
+        answer = heard(dealer)
+        assert isinstance(answer, wire.Refused)
+        refused += answer.job_ids
+    assert refused == [an_id(n) for n in range(30_000)]
+
+
+def test_jobs_that_ended_beside_one_that_cannot_be_told_are_told(
+    sockets: "tuple[zmq.Socket[bytes], zmq.Socket[bytes]]", errors: list[str]
+) -> None:
+    router, dealer = sockets
+    fine, broken = an_outcome(1), an_outcome(2, peak_bytes=2**70)
+
+    Outbox(router).send(PEER, wire.Ended((fine, broken)))
+
+    assert heard(dealer) == wire.Ended((fine,))
+    answer = heard(dealer)
+    assert isinstance(answer, wire.Refused)
+    assert answer.job_ids == (broken.job_id,)
 
 
 def test_all_jobs_that_waited_for_one_blob_are_accepted_in_messages_that_can_be_read() -> None:

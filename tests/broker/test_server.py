@@ -3,6 +3,7 @@
 import fcntl
 import os
 import random
+import resource
 import socket
 import struct
 import threading
@@ -28,6 +29,7 @@ pytestmark = pytest.mark.e2e
 
 ANSWER_MS: Final = round(3000 * PATIENCE)
 ROUNDS: Final = 1000
+FEW_FILES: Final = 256
 
 
 class Peer:
@@ -57,8 +59,14 @@ class Peer:
 
 @pytest.fixture(scope="module")
 def broker(home: Path) -> Iterator[Running]:
-    """A broker without workers."""
-    with Running("grn-broker", "--debug") as running:
+    """A broker without workers, started by somebody who may open few files."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (FEW_FILES, before[1]))
+    try:
+        starting = Running("grn-broker", "--debug")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    with starting as running:
         until(lambda: find_address(find_places(os.environ)), 20, running.said)
         yield running
         assert running.process.poll() is None, running.said()
@@ -283,6 +291,12 @@ def test_a_client_that_lies_about_its_pid_does_not_harm(places: Places, good: Pe
         liar.close()
 
     assert is_served(good)
+
+
+def test_the_broker_opens_as_many_files_as_it_may(broker: Running, good: Peer) -> None:
+    soft, hard = resource.prlimit(broker.pid, resource.RLIMIT_NOFILE)
+
+    assert soft == hard > FEW_FILES
 
 
 def test_a_client_that_never_reads_does_not_block_the_others(

@@ -160,7 +160,7 @@ def test_no_device_ever_holds_more_than_it_has() -> None:
 
 def test_two_more_devices_are_asked_about_with_the_same_arrivals() -> None:
     case = Case(SMALL, "cold", 3.0)
-    now, then = play(case), play(case, extra_devices=2)
+    now, then = play(case), play(replace(case, extra_devices=2))
 
     assert [life.job for life in now[0].lives] == [life.job for life in then[0].lives]
     assert then[1].makespan_s < 0.85 * now[1].makespan_s

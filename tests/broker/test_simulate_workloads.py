@@ -8,7 +8,7 @@ import pytest
 from broker.simulate import workloads
 from broker.simulate.jobs import GIB, Stream
 from broker.simulate.physics import LAWS
-from broker.simulate.plan import Asked, BadPlan, cases_of, notes_of
+from broker.simulate.plan import Asked, BadPlan, cases_of, notes_of, with_traces
 from broker.simulate.traces import BadTrace, openb, philly
 from broker.simulate.workloads import Seeds
 
@@ -144,6 +144,19 @@ def test_openb_types_are_what_was_requested(openb_csv: Path) -> None:
             "timestamp,duration,num_gpus,cluster\n2017-10-09 07:01:55,66,8,x\n",
             "no job of one GPU",
         ),
+        (
+            "timestamp,duration,num_gpus,cluster\n2017-10-09 07:01:55,66,1,x\nsoon,66,1,x\n",
+            "line 3: timestamp is 'soon', not a time like",
+        ),
+        (
+            "timestamp,duration,num_gpus,cluster\n2017-10-09 07:01:55,long,1,x\n",
+            "line 2: duration is 'long', not a number",
+        ),
+        (
+            "timestamp,duration,num_gpus,cluster\n2017-10-09 07:01:55,nan,1,x\n",
+            "line 2: duration is 'nan', not a number",
+        ),
+        ("timestamp,duration,num_gpus,cluster\n2017-10-09 07:01:55,5\n", "has no num_gpus"),
     ],
 )
 def test_a_file_that_is_no_trace_is_refused_with_a_reason(
@@ -156,6 +169,66 @@ def test_a_file_that_is_no_trace_is_refused_with_a_reason(
         philly(path, Seeds(1, 0), 10, 8, RECENT)
     with pytest.raises(BadTrace, match="cannot read the trace"):
         philly(tmp_path / "nothing.csv", Seeds(1, 0), 10, 8, RECENT)
+
+
+@pytest.mark.parametrize(
+    ("without", "said"),
+    [
+        ("scheduled_time", "no column scheduled_time; wanted are cpu_milli,memory_mib"),
+        ("cpu_milli", "no column cpu_milli"),
+    ],
+)
+def test_an_openb_trace_without_a_column_is_refused(
+    tmp_path: Path, without: str, said: str
+) -> None:
+    path = tmp_path / "openb.csv"
+    path.write_text(OPENB.replace(without, "other", 1))
+
+    with pytest.raises(BadTrace, match=said):
+        openb(path, Seeds(1, 0), 10, 8, RECENT)
+
+
+def test_a_wrong_number_of_openb_is_named_and_zones_do_not_matter(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text(OPENB.replace(",500,,LS,Running,", ",half,,LS,Running,", 1))
+    with pytest.raises(BadTrace, match="line 3: gpu_milli is 'half', not a number"):
+        openb(path, Seeds(1, 0), 10, 8, RECENT)
+
+    path.write_text(PHILLY.replace(":00:00,", ":00:00+02:00,"))
+    assert len(philly(path, Seeds(1, 0), 10_000, 8, RECENT).jobs) == 267
+
+
+def test_the_option_of_a_trace_says_which_workload_is_meant(tmp_path: Path) -> None:
+    path = tmp_path / "some.csv"
+
+    for asked in (
+        with_traces(Asked(traces={"philly": path}), None),
+        with_traces(Asked(workloads=["philly"]), path),
+    ):
+        assert list(asked.workloads) == ["philly"]
+        assert asked.traces == {"philly": path}
+    assert list(with_traces(Asked(), None).workloads) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "trace", "said"),
+    [
+        (Asked(), Path("x.csv"), "which kind of trace is x.csv"),
+        (Asked(workloads=["sweep"]), Path("x.csv"), "which kind of trace"),
+        (Asked(workloads=["philly", "openb"]), Path("x.csv"), "--philly or --openb"),
+        (Asked(everything=True), Path("x.csv"), "which kind of trace"),
+        (
+            Asked(workloads=["sweep"], traces={"openb": Path("x.csv")}),
+            None,
+            "--openb is given, but --workload openb is not",
+        ),
+    ],
+)
+def test_a_trace_that_nobody_would_read_is_refused(
+    asked: Asked, trace: Path | None, said: str
+) -> None:
+    with pytest.raises(BadPlan, match=said):
+        with_traces(asked, trace)
 
 
 def test_everything_is_three_workloads_at_three_loads_with_ten_seeds(

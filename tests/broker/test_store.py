@@ -1,43 +1,22 @@
 """What the broker keeps on disk: all of it comes back, and no disk can stop a broker."""
 
 import os
-import resource
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
-from loguru import logger
 
 from broker import statefile, store
 from broker.cells import Cell, CellId
 from broker.statefile import APPLICATION_ID, MIGRATIONS
 from broker.store import Store, by_text
 from grn_zmq.errors import StateTooNew, UnsafeDirectory
+from tests.broker.stored import CELL, FIT, keep, kept, rows, warnings_heard
 from tests.waiting import until
-
-FIT = CellId("train.py::fit", (("batch_size", 32), ("half", True)), "A100 40 GiB")
-CELL = Cell(
-    version="abc",
-    runs=3,
-    trust=2,
-    mean_bytes=1.5e9,
-    squares=2.5e12,
-    max_bytes=2 << 30,
-    need_bytes=1 << 30,
-    bound_bytes=5,
-    stand_in_bytes=6,
-    ooms=1,
-    failures=4,
-    last_s=12.5,
-    before_s=13.5,
-    solo_s=11.5,
-    utilisation=0.75,
-    mean_utilisation=0.5,
-)
 
 
 @pytest.fixture
@@ -47,31 +26,8 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def warnings() -> Iterator[list[str]]:
-    """What was logged as a warning, with its facts."""
-    said: list[str] = []
-    sink = logger.add(
-        lambda text: said.append(str(text)), level="WARNING", format="{message} {extra}"
-    )
-    yield said
-    logger.remove(sink)
-
-
-def kept(path: Path) -> dict[CellId, Cell]:
-    with closing(Store(path)) as found:
-        return dict(found.load())
-
-
-def keep(path: Path, *cells: tuple[CellId, Cell]) -> None:
-    with closing(Store(path)) as opened:
-        for cell_id, cell in cells:
-            opened.remember(cell_id, cell)
-
-
-def rows(path: Path) -> int:
-    """As another program sees the file."""
-    with closing(sqlite3.connect(path)) as connection:
-        (count,) = connection.execute("SELECT count(*) FROM profiles").fetchone()
-        return int(count)
+    with warnings_heard() as said:
+        yield said
 
 
 def test_what_is_remembered_is_there_after_a_restart_to_the_last_figure(path: Path) -> None:
@@ -326,73 +282,3 @@ def test_a_text_that_is_none_does_not_keep_the_others_from_being_read(path: Path
 
     assert found[other] == CELL
     assert "".join(one.job_type for one in found).encode()  # and all of it can travel
-
-
-def test_a_place_that_cannot_be_made_is_warned_of_once(warnings: list[str]) -> None:
-    nowhere = Path("/proc/grn/state.db")
-
-    keep(nowhere, (FIT, CELL), (FIT, CELL))
-
-    assert len(warnings) == 1
-    assert str(nowhere) in warnings[0]
-    assert "will be forgotten" in warnings[0]
-
-
-@contextmanager
-def a_full_disk() -> Iterator[None]:
-    """No file of this process can grow any more."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
-def test_what_is_known_is_still_read_when_the_disk_is_full(
-    path: Path, warnings: list[str]
-) -> None:
-    keep(path, (FIT, CELL))
-
-    with a_full_disk():
-        found = kept(path)
-
-    assert found == {FIT: CELL}
-    assert len(warnings) == 1
-
-
-def test_a_disk_that_fills_up_is_warned_of_once_and_used_again_when_it_has_room(
-    path: Path, warnings: list[str]
-) -> None:
-    with closing(Store(path)) as opened:
-        with a_full_disk():
-            for _ in range(3):  # what was taken the third time has failed twice before
-                for devices in range(1, 100):
-                    opened.remember(FIT._replace(devices=devices), CELL)
-                until(opened._changes.empty, 2)
-        opened.remember(FIT._replace(devices=100), CELL)
-        until(lambda: rows(path) == 100, 2)
-
-    assert len(warnings) == 1
-    assert len(kept(path)) == 100
-
-
-def test_a_second_broker_leaves_the_file_alone(path: Path, warnings: list[str]) -> None:
-    with closing(Store(path)) as first:
-        first.remember(FIT, CELL)
-        keep(path, (FIT._replace(devices=2), CELL))
-
-    assert list(kept(path)) == [FIT]
-    assert "another broker" in warnings[0]
-
-
-def test_who_looks_into_the_file_does_not_disturb_the_broker(
-    path: Path, warnings: list[str]
-) -> None:
-    with closing(Store(path)) as opened, closing(sqlite3.connect(path)) as looking:
-        looking.execute("BEGIN")
-        looking.execute("SELECT * FROM profiles").fetchall()
-        opened.remember(FIT, CELL)
-        until(lambda: rows(path) == 1, 2)
-
-    assert warnings == []

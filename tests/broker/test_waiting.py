@@ -5,7 +5,7 @@ from tests.builders import a_job, an_id
 
 
 def by_number(job: Job) -> OrderKey:
-    return order_key(job.spec.priority, 0.0, None, job.number)
+    return order_key(job.spec.priority, 0.0, None, 0.0, job.number)
 
 
 def a_queue(*jobs: Job) -> Waiting:
