@@ -8,8 +8,8 @@ from typing import Final
 
 from .cells import By, Cell
 
-# Two imagined runs with 6 % of spread stand for what is not known of a young cell.
-PRIOR_RUNS: Final = 2
+# One imagined run with 6 % of spread stands for what is not known of a young cell.
+PRIOR_RUNS: Final = 1
 PRIOR_SPREAD: Final = 0.06
 # What a model or a bound gives is promised with this on top.
 MODEL_MARGIN: Final = 1.08

@@ -3,10 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from grn_zmq.units import format_bytes
 
 from .estimates import Estimate
+
+# Devices named in a reason; more would drown it.
+MOST_SHOWN: Final = 4
 
 
 class Why(StrEnum):
@@ -49,6 +53,7 @@ class DeviceView:
     total_bytes: int
     free_bytes: int
     idle: bool
+    jobs: int = 0
     has_place: bool = True
     closed: bool = False
     shares: bool = True
@@ -137,7 +142,7 @@ def _decide_alone(wish: Wish, devices: Sequence[DeviceView]) -> Decision:
 def _on_idle(devices: Sequence[DeviceView], text: str, *, measuring: bool) -> Decision:
     idle = [device for device in devices if device.idle and not device.closed]
     if not idle:
-        return Hold(Why.NO_IDLE_DEVICE, text)
+        return Hold(Why.NO_IDLE_DEVICE, f"{text} ({_busy(devices)})")
     unkept = [device for device in idle if not device.held_for]
     if not unkept:
         return _held(idle[0])
@@ -165,14 +170,18 @@ def _decide_measured(wish: Wish, devices: Sequence[DeviceView]) -> Decision:
         return Hold(
             Why.NO_PLACE,
             "waiting for a device: a job that is being measured, or ran out of memory "
-            "before, has it to itself",
+            f"before, has it to itself ({_busy(able)})",
         )
+    placeless = [device for device in open_to_all if not device.has_place]
     placed = [device for device in open_to_all if device.has_place]
     if not placed:
-        return Hold(Why.NO_PLACE, "waiting for a place: every device has its most jobs at once")
+        return Hold(
+            Why.NO_PLACE,
+            f"waiting for a place: every device has its most jobs at once ({_busy(placeless)})",
+        )
     willing = [device for device in placed if _willing(wish, device)]
     if not willing:
-        return _unwilling(wish)
+        return _unwilling(wish, placed)
     roomy = [device for device in willing if device.spare_bytes >= 0]
     if not roomy:
         return _no_room(willing)
@@ -185,17 +194,17 @@ def _willing(wish: Wish, device: DeviceView) -> bool:
     return device.idle or (device.shares and not (wish.wary and device.doubted))
 
 
-def _unwilling(wish: Wish) -> Hold:
+def _unwilling(wish: Wish, devices: Sequence[DeviceView]) -> Hold:
     if wish.wary:
         return Hold(
             Why.NO_PLACE,
             "waiting for a place beside jobs that keep to what they were measured to need: "
-            "a neighbour outgrew its lease before",
+            f"a neighbour outgrew its lease before ({_busy(devices)})",
         )
     return Hold(
         Why.NO_IDLE_DEVICE,
         "waiting for an idle device: sharing was measured to be slower than one after the "
-        "other here",
+        f"other here ({_busy(devices)})",
     )
 
 
@@ -213,8 +222,16 @@ def _no_room(devices: Sequence[DeviceView]) -> Hold:
 
 
 def _held(device: DeviceView) -> Hold:
+    beside = format_bytes(max(0, device.free_bytes))
     return Hold(
         Why.NO_ROOM,
         f"waiting for memory: device {device.index} is kept for {device.held_for}, which "
-        f"has waited longer",
+        f"has waited longer; {beside} are left beside it",
     )
+
+
+def _busy(devices: Sequence[DeviceView]) -> str:
+    """Say who is where, a few devices at most."""
+    shown = [f"device {one.index} has {one.jobs}" for one in devices[:MOST_SHOWN]]
+    more = len(devices) - len(shown)
+    return "jobs: " + ", ".join(shown) + (f" and {more} more devices" if more else "")

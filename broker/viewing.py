@@ -22,6 +22,7 @@ def view_of(
         total_bytes=facts.total_bytes,
         free_bytes=ledger.free_bytes(company.uncounted),
         idle=others == 0,
+        jobs=others,
         has_place=ledger.max_jobs is None or others < ledger.max_jobs,
         closed=ledger.closed_to(company.beside),
         estimate=book.profiles.estimate(job.key, facts, job.spec.memory_bytes),

@@ -290,7 +290,8 @@ def test_what_would_delay_whom_a_device_is_kept_for_waits_and_is_told() -> None:
 
     assert machine.placed(3) == [False]
     assert machine.why(3) == (
-        "waiting for memory: device 0 is kept for large, which has waited longer"
+        "waiting for memory: device 0 is kept for large, which has waited longer; "
+        "100.0 MiB are left beside it"
     )
 
 

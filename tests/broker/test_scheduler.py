@@ -53,12 +53,13 @@ def test_an_unmeasured_type_waits_while_its_type_is_measured() -> None:
 
 
 def test_r27_an_unmeasured_type_waits_for_an_idle_device() -> None:
-    busy = a_view(0, idle=False)
-    measuring = a_view(1, closed=True)
+    busy = a_view(0, idle=False, jobs=3)
+    measuring = a_view(1, closed=True, jobs=1)
 
     assert decide_for(busy, measuring) == Hold(
         Why.NO_IDLE_DEVICE,
-        "waiting for an idle device: fit was never measured and runs alone first",
+        "waiting for an idle device: fit was never measured and runs alone first "
+        "(jobs: device 0 has 3, device 1 has 1)",
     )
 
 
@@ -71,7 +72,7 @@ def test_an_unmeasured_type_waits_where_strangers_took_it_all() -> None:
 def test_an_unmeasured_type_does_not_take_a_device_that_is_kept() -> None:
     decision = decide_for(a_view(held_for="large"))
 
-    text = "waiting for memory: device 0 is kept for large, which has waited longer"
+    text = "waiting for memory: device 0 is kept for large, which has waited longer; 1000.0 MiB are left beside it"
     assert decision == Hold(Why.NO_ROOM, text)
 
 
@@ -136,10 +137,10 @@ def test_an_overcommitted_device_is_shown_as_full() -> None:
 
 
 def test_a_known_job_does_not_join_a_measuring_run() -> None:
-    assert decide_for(a_shared(closed=True)) == Hold(
+    assert decide_for(a_shared(closed=True, jobs=1)) == Hold(
         Why.NO_PLACE,
         "waiting for a device: a job that is being measured, or ran out of memory before, "
-        "has it to itself",
+        "has it to itself (jobs: device 0 has 1)",
     )
     assert decide_for(a_shared(0, closed=True), a_known(1)) == Place(
         "worker 1", 300 * MIB, measuring=False
@@ -147,8 +148,9 @@ def test_a_known_job_does_not_join_a_measuring_run() -> None:
 
 
 def test_a_full_house_is_not_entered_although_there_is_room() -> None:
-    assert decide_for(a_shared(has_place=False)) == Hold(
-        Why.NO_PLACE, "waiting for a place: every device has its most jobs at once"
+    assert decide_for(a_shared(has_place=False, jobs=2)) == Hold(
+        Why.NO_PLACE,
+        "waiting for a place: every device has its most jobs at once (jobs: device 0 has 2)",
     )
 
 
@@ -205,19 +207,20 @@ def test_the_last_try_has_all_of_the_largest_device() -> None:
 
 
 def test_the_last_try_waits_until_the_largest_device_is_idle() -> None:
-    small, large = a_known(0), a_shared(1, total=2000)
+    small, large = a_known(0), a_shared(1, total=2000, jobs=2)
 
     assert decide_for(small, large, alone_on_bytes=large.total_bytes) == Hold(
         Why.NO_IDLE_DEVICE,
-        "waiting for an idle device: fit ran out of memory beside others and runs alone next",
+        "waiting for an idle device: fit ran out of memory beside others and runs alone next "
+        "(jobs: device 1 has 2)",
     )
 
 
 def test_where_sharing_loses_a_job_waits_for_an_idle_device() -> None:
-    assert decide_for(a_shared(shares=False)) == Hold(
+    assert decide_for(a_shared(shares=False, jobs=1)) == Hold(
         Why.NO_IDLE_DEVICE,
         "waiting for an idle device: sharing was measured to be slower than one after the "
-        "other here",
+        "other here (jobs: device 0 has 1)",
     )
     assert decide_for(a_shared(0, shares=False), a_known(1, free=300)) == Place(
         "worker 1", 300 * MIB, measuring=False
@@ -225,10 +228,10 @@ def test_where_sharing_loses_a_job_waits_for_an_idle_device() -> None:
 
 
 def test_a_victim_keeps_away_from_jobs_that_are_in_doubt() -> None:
-    assert decide_for(a_shared(doubted=True), wary=True) == Hold(
+    assert decide_for(a_shared(doubted=True, jobs=1), wary=True) == Hold(
         Why.NO_PLACE,
         "waiting for a place beside jobs that keep to what they were measured to need: "
-        "a neighbour outgrew its lease before",
+        "a neighbour outgrew its lease before (jobs: device 0 has 1)",
     )
     assert isinstance(decide_for(a_shared(doubted=True)), Place)
     assert isinstance(decide_for(a_shared(doubted=False), wary=True), Place)
@@ -237,7 +240,7 @@ def test_a_victim_keeps_away_from_jobs_that_are_in_doubt() -> None:
 def test_a_kept_device_is_named_with_whom_it_is_kept_for() -> None:
     decision = decide_for(a_shared(free=350, headroom=100, held_for="large"))
 
-    text = "waiting for memory: device 0 is kept for large, which has waited longer"
+    text = "waiting for memory: device 0 is kept for large, which has waited longer; 350.0 MiB are left beside it"
     assert decision == Hold(Why.NO_ROOM, text)
 
 
