@@ -4,7 +4,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from .naming import printable, short_type
 from .records import JobSpec, Outcome
@@ -16,7 +16,15 @@ PAUSE_S: Final = 5.0
 # Long commands would wrap.
 MAX_NAME: Final = 60
 
-_TOLD: Final = frozenset({"succeeded", "failed", "oom"})
+# Changes by less than this are no news, and predictions exceeded by more than that always are.
+SAME: Final = 0.05
+WRONG: Final = 0.2
+
+_VERBS: Final = {
+    "succeeded": "used",
+    "failed": "failed; used",
+    "oom": "ran out of memory at",
+}
 
 
 def line_of(outcome: Outcome, spec: JobSpec | None) -> str:
@@ -35,9 +43,16 @@ def _figures(outcome: Outcome) -> str:
         else "not known before"
     )
     used = format_bytes(outcome.peak_bytes) if outcome.seen else "no memory that could be seen"
-    verb = "ran out of memory at" if outcome.outcome == "oom" else "used"
-    fits = f"{outcome.fit} fit on" if outcome.fit else "on"
-    return f"{verb} {used} ({predicted}), {fits} {outcome.device}"
+    verb = _VERBS[outcome.outcome]
+    return f"{verb} {used} ({predicted}), {_fits(outcome)} {outcome.device}"
+
+
+def _fits(outcome: Outcome) -> str:
+    """How many of its like a device takes; of runs that did not succeed nobody counts it."""
+    if outcome.fit:
+        return f"{outcome.fit} fit on"
+    measured = outcome.outcome == "succeeded" and outcome.seen and outcome.peak_bytes
+    return "does not fit on" if measured else "on"
 
 
 def _duration(seconds: float) -> str:
@@ -48,13 +63,31 @@ def _duration(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
+class _Figures(NamedTuple):
+    """What makes the lines of two runs differ."""
+
+    outcome: str
+    fit: int
+    peak_bytes: int
+    predicted_bytes: int
+
+    def like(self, other: "_Figures") -> bool:
+        """Whether they are the same to a reader."""
+        return self[:2] == other[:2] and all(map(_near, self[2:], other[2:]))
+
+
+def _near(one: int, other: int) -> bool:
+    return abs(one - other) < SAME * max(one, other) or one == other
+
+
 @dataclass(slots=True)
 class _OfType:
     """What was last told of a job type, and what is still to be told."""
 
-    figures: tuple[str, int, int] = ("", -1, -1)
+    figures: _Figures | None = None
     told_at: float = -PAUSE_S
     held: str = ""
+    held_is_bad: bool = False
 
 
 @dataclass(slots=True)
@@ -65,22 +98,30 @@ class Receipts:
 
     def add(self, outcome: Outcome, spec: JobSpec | None, now: float) -> list[str]:
         """A job has ended; give the lines to show now."""
-        if outcome.outcome not in _TOLD or not outcome.device:
+        if outcome.outcome not in _VERBS or not outcome.device:
             return []
         if spec is None or spec.kind == "command":
-            return [line_of(outcome, spec)]
+            # `grn run` reports on a command that cannot fit, with the same figures and more.
+            told = spec is not None and outcome.outcome == "oom"
+            return [] if told else [line_of(outcome, spec)]
         of_type = self._types.setdefault(spec.job_type, _OfType())
-        figures = (format_bytes(outcome.peak_bytes), outcome.predicted_bytes, outcome.fit)
-        if figures != of_type.figures:
+        # What was not predicted, and what was predicted rightly, are no different news.
+        predicted = outcome.predicted_bytes or outcome.peak_bytes
+        figures = _Figures(outcome.outcome, outcome.fit, outcome.peak_bytes, predicted)
+        wrong = outcome.peak_bytes > (1 + WRONG) * predicted
+        known = of_type.figures is not None and figures.like(of_type.figures)
+        bad = wrong or outcome.outcome != "succeeded"
+        # What is told later shall be the last that is known then, but bad news come first.
+        if (wrong or not known or of_type.held) and bad >= of_type.held_is_bad:
             of_type.figures = figures
-            of_type.held = line_of(outcome, spec)
+            of_type.held, of_type.held_is_bad = line_of(outcome, spec), bad
         return self._due(now)
 
     def _due(self, now: float) -> list[str]:
         due = [one for one in self._types.values() if one.held and now - one.told_at >= PAUSE_S]
         lines = [one.held for one in due]
         for one in due:
-            one.held, one.told_at = "", now
+            one.held, one.held_is_bad, one.told_at = "", False, now
         return lines
 
     def rest(self) -> list[str]:
@@ -92,7 +133,7 @@ class Reporter:
     """Writes the lines to stderr: on a terminal, or as `GRN_REPORT` says."""
 
     def __init__(self, output: OutputWriter, setting: str) -> None:
-        """Take the value of `GRN_REPORT`: 1 for always, 0 for never, empty for terminals."""
+        """Take the value of `GRN_REPORT`: 1 for always, 0 for never, others for terminals."""
         self._output = output
         self._setting = setting
         self._receipts = Receipts()

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import math
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ from ..naming import printable as printable
 
 UNREACHABLE: Final = 3
 INTERRUPTED: Final = 130
+OVERFLOW: Final = "GRN_OVERFLOW"
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -29,26 +31,61 @@ devices_option = click.option(
 )
 
 
-def _probability(_: click.Context, __: click.Parameter, value: float | None) -> float | None:
-    if value is not None and not 0.0001 <= value <= 0.5:  # as `broker/settings.py` says
-        raise click.BadParameter(f"{value} is no probability from 0.0001 to 0.5")
-    return value
+class WholeNumber(click.IntRange):
+    """An integer within limits; what is none is refused in plain words."""
 
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        most = "" if self.max is None else f" to {self.max}"
+        try:
+            number = int(value)
+        except ValueError:
+            self.fail(f"{value!r} is no whole number from {self.min}{most}", param, ctx)
+        if number < (self.min or 0) or (self.max is not None and number > self.max):
+            self.fail(f"{number} is not from {self.min}{most}", param, ctx)
+        return number
+
+
+class Probability(click.FloatRange):
+    """A probability that makes sense as a risk, as `broker/settings.py` says."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if not (self.min or 0.0) <= number <= (self.max or 1.0):
+            self.fail(f"{value} is no probability from {self.min} to {self.max}", param, ctx)
+        return number
+
+
+RISK: Final = Probability(0.0001, 0.5)
 
 overflow_option = click.option(
     "--overflow",
-    type=float,
-    callback=_probability,
+    type=RISK,
     metavar="P",
-    help="How probable it may be that the jobs on a device outgrow it. Default: 0.05, "
-    "or what GRN_OVERFLOW says.",
+    help="How probable it may be that the jobs on a device outgrow it. "
+    f"Default: 0.05, or what {OVERFLOW} says.",
 )
 max_jobs_option = click.option(
     "--max-jobs",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     help="Jobs at once on each device. Default: memory alone decides on GPUs, "
     "max(2, cores / devices) on host memory.",
 )
+
+
+def check_environment() -> None:
+    """Refuse what a broker that is about to be started would refuse, with the same status."""
+    if value := os.environ.get(OVERFLOW):
+        try:
+            RISK.convert(value, None, None)
+        except click.BadParameter as error:
+            raise click.UsageError(f"Invalid value of {OVERFLOW}: {error.message}") from None
 
 
 def one_line_errors(verb: Callable[P, R]) -> Callable[P, R]:
@@ -89,6 +126,11 @@ def _give_up(stream: TextIO) -> None:
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, stream.fileno())
     os.close(null)
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 device`, `1,200 jobs`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def print_json(facts: Any) -> None:

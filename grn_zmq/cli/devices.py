@@ -5,7 +5,7 @@ import click
 from ..records import DeviceRow
 from ..units import format_bytes
 from .common import json_option, one_line_errors, print_json, print_table
-from .listing import all_devices, bytes_or_dash, device_facts
+from .listing import all_devices, bytes_or_dash, device_facts, short_names
 
 HEADERS = ("DEVICE", "NAME", "TOTAL", "LEASED", "USED", "FOREIGN", "UTIL", "JOBS", "MEASURING")
 
@@ -25,10 +25,11 @@ def devices(as_json: bool) -> None:
     if as_json:
         print_json([device_facts(row) for row in rows])
     else:
-        print_table(HEADERS, [_cells(row) for row in rows])
+        names = short_names(row.measuring for row in rows)
+        print_table(HEADERS, [_cells(row, names[row.measuring]) for row in rows])
 
 
-def _cells(row: DeviceRow) -> tuple[str, ...]:
+def _cells(row: DeviceRow, measuring: str) -> tuple[str, ...]:
     facts = row.facts
     most = f"/{row.max_jobs}" if row.max_jobs else ""
     return (
@@ -40,5 +41,5 @@ def _cells(row: DeviceRow) -> tuple[str, ...]:
         bytes_or_dash(row.foreign_bytes),
         f"{row.utilisation:.0%}",
         f"{row.jobs}{most}",
-        row.measuring or "-",
+        measuring or "-",
     )

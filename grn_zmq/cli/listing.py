@@ -1,9 +1,12 @@
 """Facts for lists, asked of the broker, and how they look to a person."""
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
 from ..client import this_client
+from ..naming import short_type
 from ..records import DeviceRow, JobRow, ProfileRow
 from ..units import format_bytes
 from ..wire import AskDevices, AskJobs, AskProfiles, DevicesAre, JobsAre, ProfilesAre
@@ -27,14 +30,30 @@ def all_devices() -> list[DeviceRow]:
 
 
 def all_profiles() -> list[ProfileRow]:
-    """Ask for profiles until there are no more, in the order of their types."""
+    """Ask for profiles until there are no more, in the order of types and of values."""
     rows: list[ProfileRow] = []
     more = True
     while more:
         answer = this_client().ask(AskProfiles(len(rows)), ProfilesAre)
         rows += answer.rows
         more = answer.more
-    return sorted(rows, key=lambda row: (row.job_type, row.device_class, row.devices))
+    return sorted(rows, key=profile_order)
+
+
+def profile_order(row: ProfileRow) -> tuple[object, ...]:
+    """By type, then by values: numbers as numbers, before texts."""
+    values = [
+        (name, isinstance(value, str), 0.0 if isinstance(value, str) else value, str(value))
+        for name, value in sorted(row.by.items())
+    ]
+    return (row.job_type, values, row.device_class, row.devices)
+
+
+def short_names(job_types: Iterable[str]) -> dict[str, str]:
+    """What to call each type: short where that says which one is meant."""
+    types = set(job_types)
+    often = Counter(map(short_type, types))
+    return {one: short_type(one) if often[short_type(one)] == 1 else one for one in types}
 
 
 def job_facts(row: JobRow) -> dict[str, Any]:

@@ -1,23 +1,21 @@
 """`grn profiles`: what was learned of job types, and how to forget it."""
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import click
 
 from ..client import this_client
 from ..errors import GrnError
-from ..naming import short_type
 from ..records import ProfileRow
 from ..wire import ForgetProfiles, Forgotten
 from .common import json_option, one_line_errors, print_json, print_table, say
-from .listing import all_profiles, bytes_or_dash, seconds
+from .listing import all_profiles, bytes_or_dash, seconds, short_names
 from .matching import matching, near
 
 HEADERS = (
     *("TYPE", "BY", "DEVICE CLASS", "RUNS", "PREDICTED", "PEAK", "NEED", "BOUND"),
-    *("OOM", "RUN", "UTIL"),
+    *("OOM", "FAILED", "RUN", "UTIL"),
 )
 
 
@@ -39,7 +37,8 @@ def profiles(words: Sequence[str], as_json: bool) -> None:
     grn profiles forget train.py::fit        forget one type; the end of its name will do
 
     PREDICTED is what the next job is expected to need, PEAK the most a run took, NEED what
-    it would have managed with, BOUND the most of runs that failed or ran out of memory.
+    it would have managed with, BOUND the most that runs which outgrew their promise, failed
+    or ran out of memory are known to have wanted.
     """
     if words[:1] == ("forget",):
         _forget(words[1:], as_json)
@@ -57,15 +56,8 @@ def _list(written: Sequence[str], as_json: bool) -> None:
     elif not rows:
         click.echo("No profiles: no job has run yet")
     else:
-        names = _short_names(row.job_type for row in rows)
+        names = short_names(row.job_type for row in rows)
         print_table(HEADERS, [_cells(row, names[row.job_type]) for row in rows])
-
-
-def _short_names(job_types: Iterable[str]) -> dict[str, str]:
-    """Short where that says which type is meant."""
-    types = set(job_types)
-    often = Counter(map(short_type, types))
-    return {one: short_type(one) if often[short_type(one)] == 1 else one for one in types}
 
 
 def _forget(written: Sequence[str], as_json: bool) -> None:
@@ -109,7 +101,8 @@ def _cells(row: ProfileRow, name: str) -> tuple[str, ...]:
         bytes_or_dash(row.peak_bytes),
         bytes_or_dash(row.need_bytes),
         bytes_or_dash(row.bound_bytes),
-        str(row.ooms) if row.ooms else "-",
+        str(row.ooms or "-"),
+        str(row.failures or "-"),
         seconds(row.duration_s) if row.duration_s else "-",
         f"{row.utilisation:.0%}",
     )

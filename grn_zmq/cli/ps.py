@@ -4,12 +4,14 @@ import click
 
 from ..records import JobRow
 from .common import json_option, one_line_errors, print_json, print_table
-from .listing import all_jobs, bytes_or_dash, job_facts, seconds
+from .listing import all_jobs, bytes_or_dash, job_facts, seconds, short_names
 
 HEADERS = (
     *("JOB", "STATE", "DEVICE", "LEASE", "PREDICTED", "USED", "PEAK", "WAIT", "RUN"),
     *("TYPE", "WHY"),
 )
+# Longer texts are for --json: a table is read line by line.
+MAX_WHY = 200
 
 
 @click.command()
@@ -23,6 +25,8 @@ def ps(ended: bool, as_json: bool) -> None:
     grn ps                   what waits and runs
     grn ps --all             what has ended, too
     grn ps --json            the same for machines, sizes in bytes
+
+    A number after the state is the attempt, if it is not the first.
     """
     rows = all_jobs(ended=ended)
     if as_json:
@@ -30,13 +34,14 @@ def ps(ended: bool, as_json: bool) -> None:
     elif not rows:
         click.echo("No jobs" if ended else "No jobs (with --all, those that have ended)")
     else:
-        print_table(HEADERS, [_cells(row) for row in rows])
+        names = short_names(row.job_type for row in rows)
+        print_table(HEADERS, [_cells(row, names[row.job_type]) for row in rows])
 
 
-def _cells(row: JobRow) -> tuple[str, ...]:
+def _cells(row: JobRow, name: str) -> tuple[str, ...]:
     return (
         str(row.number),
-        f"{row.state} (measuring)" if row.measuring else row.state,
+        _state(row),
         row.device or "-",
         bytes_or_dash(row.lease_bytes),
         bytes_or_dash(row.predicted_bytes),
@@ -44,6 +49,13 @@ def _cells(row: JobRow) -> tuple[str, ...]:
         bytes_or_dash(row.peak_bytes),
         seconds(row.wait_s),
         seconds(row.run_s) if row.device else "-",
-        row.name or row.job_type,
-        row.why,
+        row.name or name,
+        row.why if len(row.why) <= MAX_WHY else f"{row.why[: MAX_WHY - 1]}…",
     )
+
+
+def _state(row: JobRow) -> str:
+    """`running`, or what is unusual about it: `running (2, measuring)` in attempt 2."""
+    notes = [str(row.attempt)] if row.attempt > 1 else []
+    notes += ["measuring"] if row.measuring else []
+    return f"{row.state} ({', '.join(notes)})" if notes else row.state

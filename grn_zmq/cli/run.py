@@ -9,7 +9,7 @@ import click
 
 from ..limits import MAX_PRIORITY, MAX_RETRIES
 from ..options import JobOptions
-from .common import debug_option, devices_option, max_jobs_option, one_line_errors
+from .common import WholeNumber, debug_option, devices_option, max_jobs_option, one_line_errors
 
 FORMS = (
     'write each command as one argument (grn run "python a.py" "python b.py"), '
@@ -49,13 +49,13 @@ def _size(_: click.Context, __: click.Parameter, text: str) -> str:
 )
 @click.option(
     "--priority",
-    type=click.IntRange(-MAX_PRIORITY, MAX_PRIORITY),
+    type=WholeNumber(-MAX_PRIORITY, MAX_PRIORITY),
     default=0,
     help="Higher ones go first. Default: 0.",
 )
 @click.option(
     "--oom-retries",
-    type=click.IntRange(0, MAX_RETRIES),
+    type=WholeNumber(0, MAX_RETRIES),
     default=JobOptions().oom_retries,
     show_default=True,
     help="How often a command that ran out of memory is run again, with more room; one "

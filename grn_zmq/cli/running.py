@@ -32,7 +32,7 @@ from ..paths import find_places
 from ..records import JobSpec, Outcome
 from ..starting import Server, start
 from ..submission import context_blob, new_id, parent_id
-from .common import INTERRUPTED, UNREACHABLE, fail, printable, say
+from .common import INTERRUPTED, UNREACHABLE, check_environment, counted, fail, printable, say
 from .listing import all_jobs
 
 # After INT a job has its grace, then TERM and as much again, then KILL.
@@ -93,6 +93,7 @@ def broker(devices: str | None, max_jobs: int | None, debug: bool) -> Iterator[b
 
 
 def _start(devices: str | None, max_jobs: int | None, debug: bool) -> Server | None:
+    check_environment()
     log = sys.stderr if debug else None
     try:
         return start(devices, max_jobs=max_jobs, debug=debug, log=log)
@@ -205,7 +206,7 @@ def wait_for_others() -> None:
     """Let jobs end that others submitted to our broker, or that were spawned."""
     left = len(all_jobs(ended=False))
     if left:
-        say(f"grn: waiting for {left} more jobs here; Ctrl-C ends them", err=True)
+        say(f"grn: waiting for {counted(left, 'more job')} here; Ctrl-C ends them", err=True)
     while left:
         time.sleep(LOOK_AGAIN_S)
         left = len(all_jobs(ended=False))

@@ -12,6 +12,7 @@ from ..errors import BrokerRunning
 from ..paths import find_places, make_private, state_directory
 from ..starting import READY_TEXT, last_line, running_pid
 from .common import (
+    check_environment,
     debug_option,
     devices_option,
     fail,
@@ -48,6 +49,8 @@ def start(
     grn start --devices host:4x2GiB       four devices of 2 GiB of host memory each
     CUDA_VISIBLE_DEVICES=0,1 grn start    only these GPUs
     """
+    if overflow is None:
+        check_environment()
     options = ["--devices", devices] if devices is not None else []
     options += ["--max-jobs", str(max_jobs)] if max_jobs is not None else []
     broker_options = ["--overflow", str(overflow)] if overflow is not None else []

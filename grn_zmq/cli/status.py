@@ -8,7 +8,7 @@ import click
 from ..discovery import find_address
 from ..errors import BrokerUnavailable
 from ..paths import find_places
-from .common import json_option, one_line_errors, print_json
+from .common import counted, json_option, one_line_errors, print_json
 from .listing import all_devices, all_jobs
 
 
@@ -41,7 +41,6 @@ def status(as_json: bool) -> None:
         )
         return
     click.echo(f"Broker pid {address.pid} in {places.directory}")
-    click.echo(f"{len(devices)} devices")
-    click.echo(
-        f"{states['running'] + states['assigned']} jobs running, {states['queued']} queued"
-    )
+    click.echo(counted(len(devices), "device"))
+    running = counted(states["running"] + states["assigned"], "job")
+    click.echo(f"{running} running, {states['queued']:,} queued")

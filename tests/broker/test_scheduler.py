@@ -72,7 +72,10 @@ def test_an_unmeasured_type_waits_where_strangers_took_it_all() -> None:
 def test_an_unmeasured_type_does_not_take_a_device_that_is_kept() -> None:
     decision = decide_for(a_view(held_for="large"))
 
-    text = "waiting for memory: device 0 is kept for large, which has waited longer; 1000.0 MiB are left beside it"
+    text = (
+        "waiting for memory: device 0 is kept for large, which has waited longer; "
+        "1000.0 MiB are left beside it"
+    )
     assert decision == Hold(Why.NO_ROOM, text)
 
 
@@ -240,7 +243,10 @@ def test_a_victim_keeps_away_from_jobs_that_are_in_doubt() -> None:
 def test_a_kept_device_is_named_with_whom_it_is_kept_for() -> None:
     decision = decide_for(a_shared(free=350, headroom=100, held_for="large"))
 
-    text = "waiting for memory: device 0 is kept for large, which has waited longer; 350.0 MiB are left beside it"
+    text = (
+        "waiting for memory: device 0 is kept for large, which has waited longer; "
+        "350.0 MiB are left beside it"
+    )
     assert decision == Hold(Why.NO_ROOM, text)
 
 

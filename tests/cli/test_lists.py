@@ -114,7 +114,7 @@ def test_status_in_a_few_lines_and_as_json(host_server: grn.Server, home: Path) 
         "jobs": {"queued": 1, "assigned": 0, "running": 1},
     }
     assert said[0] == f"Broker pid {status['pid']} in {status['directory']}"
-    assert said[1:] == ["2 devices", "1 jobs running, 1 queued"]
+    assert said[1:] == ["2 devices", "1 job running, 1 queued"]
 
 
 @pytest.mark.usefixtures("jobs")

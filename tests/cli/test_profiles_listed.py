@@ -85,7 +85,7 @@ def test_a_line_for_each_cell_with_what_was_measured_and_is_expected() -> None:
 
     assert header.split() == [
         *("TYPE", "BY", "DEVICE", "CLASS", "RUNS", "PREDICTED", "PEAK", "NEED", "BOUND"),
-        *("OOM", "RUN", "UTIL"),
+        *("OOM", "FAILED", "RUN", "UTIL"),
     ]
     assert [line.split()[:2] for line in lines] == [
         ["train.py::fit", "width=40"],

@@ -69,7 +69,8 @@ def test_a_command_that_was_given_data_is_not_run_again_without_it() -> None:
 
 @pytest.mark.usefixtures("neighbour")
 def test_a_command_is_not_run_again_if_that_is_not_wanted_and_keeps_its_status() -> None:
-    with Running("grn-run", *command("--oom-retries", "0")) as running:
+    words, wanted = command("--oom-retries", "0"), {"GRN_REPORT": "1"}
+    with Running("grn-run", *words, environment=wanted) as running:
         assert running.ended() == 1
 
         assert running.out == "1 ''\n"

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from broker.simulate.cases import WORKLOADS
+from broker.simulate.traces import OPENB_COLUMNS, PHILLY_COLUMNS
 from tests.cli.scripts import TRACEBACK, Running, run
 from tests.cli.test_lists import on_a_terminal
 from tests.waiting import processes_marked, until
@@ -53,8 +55,28 @@ def test_two_more_gpus() -> None:
 
     assert done.returncode == 0, done.stderr
     lines = done.stdout.decode().splitlines()
-    assert lines[1].startswith("  2 devices: all done after ")
-    assert lines[2].startswith("  4 devices: all done after ")
+    assert lines[1].strip().startswith("2 devices: all done after ")
+    assert lines[2].strip().startswith("4 devices: all done after ")
+
+
+def test_one_more_gpu_for_every_seed_and_load() -> None:
+    words = ("--jobs", "30", "--devices", "1", "--what-if-devices", "+1", "--policy", "cold")
+    done = run(
+        "grn", "simulate", *words, "--seeds", "3", "--load", "1", "--load", "3", "--json"
+    )
+
+    assert done.returncode == 0, done.stderr
+    answers = json.loads(done.stdout)["answers"]
+    assert [(one["load"], one["seeds"], one["devices"]) for one in answers] == [
+        (1.0, 3, [1, 2]),
+        (3.0, 3, [1, 2]),
+    ]
+    for one in answers:
+        assert one["dropped"] == [0, 0]
+        assert one["makespan_s"][1] < one["makespan_s"][0]
+    shown = run("grn", "simulate", *words, "--seeds", "2").stdout.decode()
+    assert "median of 2 seeds" in shown
+    assert " 1 device: all done" in shown
 
 
 def test_a_trace_is_read_from_a_path(tmp_path: Path) -> None:
@@ -62,12 +84,12 @@ def test_a_trace_is_read_from_a_path(tmp_path: Path) -> None:
     rows = [f"2017-10-09 0{n % 10}:00:00,{100 + n},1,x,abc" for n in range(60)]
     path.write_text("\n".join(["timestamp,duration,num_gpus,gpu_time,cluster", *rows, ""]))
     done = run(
-        "grn", "simulate", "--workload", "philly", "--trace", str(path), "--policy", "cold",
+        "grn", "simulate", "--philly", str(path), "--policy", "cold",
         "--jobs", "30", "--seeds", "2",
     )  # fmt: skip
 
     assert done.returncode == 0, done.stderr
-    assert b"some.csv: 1 jobs longer than 158 s left out" in done.stdout
+    assert b"some.csv: 1 job longer than 158 s left out" in done.stdout
     assert b"philly, load 3, 2 seeds" in done.stdout
 
 
@@ -78,6 +100,8 @@ def test_a_trace_is_read_from_a_path(tmp_path: Path) -> None:
         (("--all",), "--all needs the public traces"),
         (("--workload", "openb", "--trace", "/nothing.csv"), "cannot read the trace"),
         (("--what-if-devices", "-9"), "only 4 devices"),
+        (("--trace", "/nothing.csv"), "which kind of trace is /nothing.csv"),
+        (("--philly", "/nothing.csv"), "cannot read the trace"),
         (("--json", "/no/such/place.json", "--jobs", "9", "--policy", "cold"), "cannot write"),
     ],
 )
@@ -97,6 +121,8 @@ def test_unknown_options_are_usage_errors_of_the_verb_and_help_has_examples() ->
     assert wrong.returncode == 2
     assert b"Usage: grn simulate" in wrong.stderr
     assert b"--what-if-devices +2" in shown.stdout
+    for name in (*WORKLOADS, *PHILLY_COLUMNS, *OPENB_COLUMNS):
+        assert name in shown.stdout.decode()
     assert TRACEBACK not in (wrong.stderr + shown.stderr).decode()
 
 
@@ -122,5 +148,5 @@ def test_a_plot_is_a_png_or_the_missing_extra_is_named_before_anything_runs(
         assert path.read_bytes().startswith(b"\x89PNG")
     else:
         assert done.returncode == 1
-        assert done.stderr.decode().strip().endswith("pip install 'grn-zmq[plot]'")
+        assert done.stderr.decode().strip().endswith("pip install -e '.[plot]'")
         assert done.stdout == b""

@@ -36,7 +36,13 @@ def test_the_line_has_use_prediction_how_many_fit_and_the_time() -> None:
     ("changes", "part"),
     [
         ({"predicted_bytes": 0}, "used 4.2 GiB (not known before), 3 fit on nvml:0"),
-        ({"fit": 0}, "(predicted 4.5 GiB), on nvml:0; ran"),
+        ({"fit": 0}, "(predicted 4.5 GiB), does not fit on nvml:0; ran"),
+        ({"fit": 0, "seen": False}, "(predicted 4.5 GiB), on nvml:0; ran"),
+        ({"fit": 0, "peak_bytes": 0}, "used 0 B (predicted 4.5 GiB), on nvml:0; ran"),
+        (
+            {"fit": 0, "outcome": "failed"},
+            "train.py::fit failed; used 4.2 GiB (predicted 4.5 GiB), on nvml:0; ran",
+        ),
         ({"seen": False}, "used no memory that could be seen"),
         ({"attempts": 2}, "ran 12.3 s in attempt 2\n"),
         ({"outcome": "oom"}, "ran out of memory at 4.2 GiB"),
@@ -85,6 +91,59 @@ def test_a_map_of_a_thousand_equal_calls_has_one_line() -> None:
 
     assert len(lines_of_calls(lines, [100] * 1000, 0.1)) == 1
     assert lines.rest() == []
+
+
+def test_small_changes_are_no_news_until_they_have_added_up() -> None:
+    lines = Receipts()
+
+    assert len(lines_of_calls(lines, [100, 104, 97, 103, 98], PAUSE_S)) == 1
+    assert lines.rest() == []
+    first, second = lines_of_calls(Receipts(), [100, 103, 106, 109], PAUSE_S)
+    assert "used 100.0 MiB" in first
+    assert "used 106.0 MiB" in second
+
+
+def test_a_right_prediction_is_no_news_and_one_far_exceeded_always_is() -> None:
+    lines = Receipts()
+
+    def told(number: int, predicted_mib: int) -> int:
+        outcome = an_outcome(number, predicted_bytes=predicted_mib * MIB)  # it takes 100 MiB
+        return len(lines.add(outcome, a_spec(number), number * PAUSE_S))
+
+    assert [told(1, 0), told(2, 102), told(3, 98)] == [1, 0, 0]
+    assert [told(4, 80), told(5, 80), told(6, 80)] == [1, 1, 1]
+    assert [told(7, 100), told(8, 100)] == [1, 0]
+
+
+def test_the_first_failure_and_how_many_fit_are_news() -> None:
+    lines = Receipts()
+    changes: list[dict[str, Any]] = [
+        {"fit": 2}, {"fit": 2}, {"fit": 3}, {"outcome": "failed"}, {"outcome": "failed"}
+    ]  # fmt: skip
+
+    shown = [
+        lines.add(an_outcome(n, **one), a_spec(n), n * PAUSE_S) for n, one in enumerate(changes)
+    ]
+
+    assert [len(one) for one in shown] == [1, 0, 1, 1, 0]
+
+
+@pytest.mark.parametrize("bad", [{"outcome": "failed"}, {"predicted_bytes": 50 * MIB}])
+def test_bad_news_that_had_to_wait_are_not_replaced_by_good_ones(bad: dict[str, Any]) -> None:
+    lines = Receipts()
+
+    for number, changes in enumerate([{}, bad, {"fit": 2}]):
+        lines.add(an_outcome(number, **changes), a_spec(number), 0.0)
+
+    (line,) = lines.rest()
+    assert "failed" in line or "predicted 50.0 MiB" in line
+
+
+def test_a_command_that_ran_out_of_memory_is_reported_on_by_whoever_ran_it() -> None:
+    outcome = an_outcome(outcome="oom")
+
+    assert Receipts().add(outcome, a_spec(kind="command"), 0.0) == []
+    assert len(Receipts().add(outcome, a_spec(), 0.0)) == 1
 
 
 def test_figures_that_change_all_the_time_have_a_line_in_five_seconds_and_the_last() -> None:
@@ -151,7 +210,9 @@ def test_a_terminal_has_lines_unless_they_are_silenced(
     with os.fdopen(side, "w") as stream:
         said(monkeypatch, stream, setting)
         os.write(side, b"end\n")
-        text = os.read(ours, 4096)
+        text = b""
+        while b"end" not in text or not text.endswith(b"\n"):  # it comes in pieces
+            text += os.read(ours, 4096)
 
     os.close(ours)
     assert text.count(b"\n") == lines + 1

@@ -51,4 +51,6 @@ def test_the_over_user_fails_and_its_neighbour_does_not(machine: Machine, scene:
     scene.open_gate()
 
     assert isinstance(error, MemoryError | RuntimeError), error
+    assert "grn: capped at " in "".join(error.__notes__)
+    assert "(enforce=True)" in "".join(error.__notes__)
     assert neighbour.result(LONG_S) == f"{machine.kind}:0"

@@ -33,9 +33,11 @@ def machine(home: Path) -> Iterator[Machine]:
 def test_200_jobs_that_ramp_are_packed_and_none_runs_out_of_memory(
     machine: Machine, scene: Scene, known: bool
 ) -> None:
-    ramp = grn.job(type="ramp")(needs.climb_and_free)
-    before = rows_of("ramp")
-    assert bool(before) == known
+    job_type = f"ramp, {known=}"
+    ramp = grn.job(type=job_type)(needs.climb_and_free)
+    if known:
+        assert ramp(scene.place, JOB_MIB, JOB_S, STEPS, STEP_S)
+    before = rows_of(job_type)
     began = time.monotonic()
 
     with leases_watched() as seen:
@@ -49,6 +51,6 @@ def test_200_jobs_that_ramp_are_packed_and_none_runs_out_of_memory(
     assert seen.wrong == []
     assert GPUS * (FIT - 2) <= seen.most_jobs <= GPUS * FIT
     assert scene.notes("oom") == []
-    rows = rows_of("ramp")[len(before) :]
+    rows = rows_of(job_type)[len(before) :]
     assert {(row.state, row.attempt) for row in rows} == {("succeeded", 1)}
     assert sum(not row.predicted_bytes for row in rows) == (0 if known else 1)

@@ -24,6 +24,7 @@ class Watched:
     samples: int = 0
     wrong: list[str] = field(default_factory=list)
     most_jobs: int = 0
+    errors: list[Exception] = field(default_factory=list)
 
 
 @contextmanager
@@ -33,20 +34,28 @@ def leases_watched() -> Iterator[Watched]:
     done = threading.Event()
 
     def look() -> None:
-        while not done.wait(SAMPLE_S):
-            rows = all_devices()
-            seen.samples += 1
-            seen.most_jobs = max(seen.most_jobs, sum(row.jobs for row in rows))
-            seen.wrong += [
-                f"{row}"
-                for row in rows
-                if row.leased_bytes + row.foreign_bytes > row.facts.total_bytes
-            ]
+        rows = all_devices()
+        seen.samples += 1
+        seen.most_jobs = max(seen.most_jobs, sum(row.jobs for row in rows))
+        seen.wrong += [
+            f"{row}"
+            for row in rows
+            if row.leased_bytes + row.foreign_bytes > row.facts.total_bytes
+        ]
 
-    looker = threading.Thread(target=look)
+    def look_all_along() -> None:
+        try:
+            while not done.wait(SAMPLE_S):
+                look()
+        except Exception as error:
+            seen.errors.append(error)
+
+    looker = threading.Thread(target=look_all_along)
     looker.start()
     try:
         yield seen
     finally:
         done.set()
         looker.join()
+    for error in seen.errors:  # what nobody looked at may have been wrong
+        raise error
