@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from . import oom, tracebacks
 from .codec import MAX_BODY_BYTES
 from .errors import TooLarge
+from .frameworks import quietly
+from .units import format_bytes
 
 Result = tuple[dict[str, object], bytes]
 
@@ -13,6 +15,8 @@ Result = tuple[dict[str, object], bytes]
 def failure(error: BaseException, run: Mapping[str, object]) -> Result:
     """Answer for an exception: out of memory, or any other."""
     asked_bytes = oom.asked_by(error, on_host=bool(run["on_host"]))
+    if asked_bytes is not None:
+        quietly(lambda: _tell_cap(error, run))
     header: dict[str, object] = {
         "outcome": "failed" if asked_bytes is None else "oom",
         "asked_bytes": asked_bytes,
@@ -20,6 +24,17 @@ def failure(error: BaseException, run: Mapping[str, object]) -> Result:
         "error_text": tracebacks.error_text(error),
     }
     return header, tracebacks.dump_exception(error)
+
+
+def _tell_cap(error: BaseException, run: Mapping[str, object]) -> None:
+    """Say to whom runs out at a cap that it was one, and whose."""
+    cap_bytes, total_bytes = run.get("cap_bytes"), run.get("total_bytes")
+    if not isinstance(cap_bytes, int) or not isinstance(total_bytes, int) or not cap_bytes:
+        return
+    why = "what its type was predicted to need"
+    if cap_bytes >= total_bytes:
+        why = "all that its device has"
+    error.add_note(f"grn: capped at {format_bytes(cap_bytes)}, {why} (enforce=True)")
 
 
 def departure(request: SystemExit, run: Mapping[str, object]) -> Result:

@@ -267,6 +267,8 @@ class Client:
         self._let_go(pending)
 
     def _on_refused(self, message: wire.Refused) -> None:
+        if message.reason == "internal" and not message.job_ids and self._asking.locked():
+            self._answers.put(RequestRefused(message.reason, message.text))
         for job_id in message.job_ids:
             with self._lock:
                 pending = self._pending.pop(job_id, None)

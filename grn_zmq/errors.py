@@ -233,14 +233,29 @@ class JobTooLarge(JobError, MemoryError):
     """No device of this machine could ever hold the job."""
 
     def __init__(
-        self, job_id: str, *, job_type: str, need_bytes: int, largest_bytes: int
+        self,
+        job_id: str,
+        *,
+        job_type: str,
+        need_bytes: int,
+        largest_bytes: int,
+        declared_by: str = "",
     ) -> None:
+        """Say what does not fit, and who said so.
+
+        Args:
+            declared_by: The option that declared the need; empty if it was measured.
+        """
+        need, largest = format_bytes(need_bytes), format_bytes(largest_bytes)
         super().__init__(
             job_id,
-            f"{job_type} was measured at {format_bytes(need_bytes)} of device memory, "
-            f"but the largest device here has {format_bytes(largest_bytes)}. Make the job "
-            f"smaller, or restart the broker on a larger device (`grn start --devices ...`). "
-            f"If the measurement is out of date: grn profiles forget {shlex.quote(job_type)}",
+            f"{job_type} was declared to need {need} of device memory ({declared_by}), but the "
+            f"largest device here has {largest}. Declare less, or leave {declared_by} out"
+            if declared_by
+            else f"{job_type} was measured at {need} of device memory, but the largest device "
+            f"here has {largest}. Make the job smaller, or restart the broker on a larger "
+            f"device (`grn start --devices ...`). If the measurement is out of date: "
+            f"grn profiles forget {shlex.quote(job_type)}",
         )
         self.job_type = job_type
         self.need_bytes = need_bytes

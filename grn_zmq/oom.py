@@ -11,52 +11,69 @@ from typing import Final
 
 # How much of a text is looked at: XLA appends a list of all its buffers.
 MAX_TEXT: Final = 65_536
+# Of a program that ended without a traceback: what it said last is about why.
+LAST_LINES: Final = 10
 # A chain this long is a loop of wrappers, and its beginning says enough.
 MAX_CHAIN: Final = 64
 # Frames of another job's exception are rebuilt under this name; see `tracebacks`.
 _OF_ANOTHER_JOB: Final = "<job>"
 
-_DEVICE_TYPES: Final = re.compile(r"(torch|cupy)\b.*\bOutOfMemoryError")
+# Every gap and every number below is bounded: the text is the user's, and one that repeats a
+# beginning for ever must not keep us busy, nor one with a thousand digits overflow.
+_DEVICE_TYPES: Final = re.compile(r"(torch|cupy)\b.{0,200}\bOutOfMemoryError")
 _DEVICE: Final = re.compile(
     r"(CUDA|HIP) out of memory"
     r"|(CUDA|HIP)( driver| runtime)? error: out of memory"
     r"|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|hipErrorOutOfMemory"
-    r"|(CU|HIP|ROC)[A-Z]+_(STATUS_)?ALLOC(ATION)?_FAILED"  # cuBLAS, cuDNN, cuFFT, ...
-    r"|cuMemAlloc\w* failed: out of memory"  # pycuda
-    r"|bad_alloc: (out_of_memory: )?(CUDA|RMM)|RMM failure\b.*\bMaximum pool size exceeded"
-    r"|out of memory (allocating|to allocate) [\d,]+ bytes \((allocated so far|total)"  # cupy
-    r"|OOM when allocating tensor\b.*\bdevice:GPU",
+    r"|(CU|HIP|ROC)[A-Z]{1,16}_(STATUS_)?ALLOC(ATION)?_FAILED"  # cuBLAS, cuDNN, cuFFT, ...
+    r"|cuMemAlloc\w{0,32} failed: out of memory"  # pycuda
+    r"|bad_alloc: (out_of_memory: )?(CUDA|RMM)"
+    r"|RMM failure\b.{0,200}\bMaximum pool size exceeded"
+    # cupy
+    r"|out of memory (allocating|to allocate) [\d,]{1,32} bytes \((allocated so far|total)"
+    r"|OOM when allocating tensor\b.{0,300}\bdevice:GPU",
     re.IGNORECASE,
 )
 _HOST: Final = re.compile(
-    r"^(Memory|[\w.]*\b_?(Array)?Memory)Error\b"  # the last line of a traceback
-    r"|Unable to allocate .*\barray with shape"  # numpy
+    r"^(Memory|[\w.]{0,200}\b_?(Array)?Memory)Error\b"  # the last line of a traceback
+    r"|Unable to allocate .{0,200}\barray with shape"  # numpy
     r"|DefaultCPUAllocator: (can't allocate|not enough) memory"  # torch
-    r"|OOM when allocating tensor\b.*\bdevice:CPU"
+    r"|OOM when allocating tensor\b.{0,300}\bdevice:CPU"
     r"|\[Errno 12\] Cannot allocate memory"
     r"|std::bad_alloc(?!: (out_of_memory: )?(CUDA|RMM))",
     re.MULTILINE,
 )
-_EITHER_TYPES: Final = re.compile(r"tensorflow\b.*\bResourceExhaustedError")
+_TRACEBACK: Final = "Traceback (most recent call last):"
+# How Python joins the tracebacks of one chain, and how far before the next one at most.
+_CHAINED: Final = "above exception"
+_CHAINED_WITHIN: Final = 160
+# What a launcher says once a process of its own has failed, which spoke before it.
+_PASSED_ON: Final = re.compile(
+    r"^.{0,80}\b(ChildFailedError|CalledProcessError|ProcessExitedException)\b", re.MULTILINE
+)
+_EITHER_TYPES: Final = re.compile(r"tensorflow\b.{0,200}\bResourceExhaustedError")
 _EITHER: Final = re.compile(
     # Not the status alone: quotas of remote services have it too.
-    r"RESOURCE[_ ]EXHAUSTED\b.*?(out of memory|OOM when allocating|failed to allocate)"
+    r"RESOURCE[_ ]EXHAUSTED\b.{0,300}?(out of memory|OOM when allocating|failed to allocate)"
     r"|Failed to allocate memory for requested buffer"  # onnxruntime
-    r"|OOM when allocating tensor(?!.*\bdevice:[CG]PU)",
+    r"|OOM when allocating tensor(?!.{0,300}\bdevice:[CG]PU)",
     re.IGNORECASE | re.DOTALL,
 )
 
 _ASKED: Final = re.compile(
     r"(?:(?:tried|trying|out of memory|unable) to allocate|out of memory allocating"
-    r"|failed to allocate(?: request for)?|requested buffer of size|requested size:)\s+"
-    r"(?P<count>[\d,]+(?:\.\d*)?)\s*(?:(?P<unit>[KMGTPE])?(?:i?B\b|\b)|bytes)"
-    r"(?:\s*\((?P<exact>\d+)\s*(?:B|bytes)\))?",
-    re.IGNORECASE,
+    r"|failed to allocate(?: request for)?|requested buffer of size|requested size:)\s{1,8}"
+    r"(?P<count>\d[\d,]{0,24}(?:\.\d{0,18})?)\s{0,8}"
+    r"(?:(?P<unit>[KMGTPE])?(?:i?B\b|\b)|bytes)"
+    r"(?:\s{0,8}\((?P<exact>\d{1,18})\s{0,8}(?:B|bytes)\))?",
+    re.IGNORECASE | re.ASCII,
 )
 _UNITS: Final = {letter: 1 << 10 * power for power, letter in enumerate("KMGTPE", start=1)}
-# More than this is asked for by mistake only, and would not fit a message.
-_MOST: Final = 1 << 62
-_TENSOR: Final = re.compile(r"allocating tensor with shape\s*\[([\d,]+)\] and type (\w+)")
+# More is asked for by mistake only; with what a device has on top it still fits a message.
+_MOST: Final = (1 << 62) - 1
+_TENSOR: Final = re.compile(
+    r"allocating tensor with shape\s{0,8}\[([\d,]{1,200})\] and type (\w{1,16})", re.ASCII
+)
 _TYPE_BYTES: Final = {
     **dict.fromkeys(("bool", "int8", "uint8"), 1),
     **dict.fromkeys(("half", "bfloat16", "int16"), 2),
@@ -79,8 +96,12 @@ def asked_by(error: BaseException, *, on_host: bool) -> int | None:
 
 
 def asked_in(said: str, *, on_host: bool) -> int | None:
-    """Say what a program could not get by the end of its standard error, as `asked_by`."""
-    return asked("", said, on_host=on_host)
+    """Say what a program could not get by the end of its standard error, as `asked_by`.
+
+    Only what ended it counts. An out-of-memory that it survived was told of earlier, and is
+    no reason to run it again.
+    """
+    return asked("", _last_words(said), on_host=on_host)
 
 
 def asked(names: str, text: str, *, on_host: bool) -> int | None:
@@ -90,6 +111,7 @@ def asked(names: str, text: str, *, on_host: bool) -> int | None:
         names: Its type and the bases of it with their modules, separated by spaces; empty
             if only the text is known.
     """
+    names, text = names[:MAX_TEXT], text[:MAX_TEXT]
     of_device = _DEVICE_TYPES.search(names) or _DEVICE.search(text)
     of_either = _EITHER_TYPES.search(names) or _EITHER.search(text)
     of_host = _HOST.search(text) or (not of_device and "builtins.MemoryError" in names)
@@ -136,6 +158,20 @@ def _of_another_job(error: BaseException) -> bool:
     while step is not None and step.tb_next is not None:
         step = step.tb_next
     return step is not None and step.tb_frame.f_globals.get("__name__") == _OF_ANOTHER_JOB
+
+
+def _last_words(said: str) -> str:
+    """Give the last traceback with those it came from, or the last lines if there is none."""
+    said = said[-MAX_TEXT:]
+    start = said.rfind(_TRACEBACK)
+    if start < 0:
+        return "\n".join(said.rstrip().splitlines()[-LAST_LINES:])
+    joined = _PASSED_ON.search(said, start) is not None
+    while (before := said.rfind(_TRACEBACK, 0, start)) >= 0:
+        if not joined and _CHAINED not in said[max(before, start - _CHAINED_WITHIN) : start]:
+            break
+        start, joined = before, False
+    return said[start:]
 
 
 def _size(text: str) -> int:

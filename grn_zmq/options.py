@@ -72,6 +72,12 @@ class JobOptions:
                 isinstance(getattr(self, option), bool),
                 f"{option}={getattr(self, option)!r} must be True or False",
             )
+        if self.inline and self.enforce:
+            raise ValueError(
+                "inline=True and enforce=True exclude each other: an inline job runs in its "
+                "caller's own process, and a cap would hold for all the caller does. Leave "
+                "one of them out"
+            )
         if self.when_unavailable not in _UNAVAILABLE:
             raise ValueError(
                 f"when_unavailable={self.when_unavailable!r} must be 'raise' or 'local'"

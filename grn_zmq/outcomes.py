@@ -50,10 +50,18 @@ def _error(outcome: Outcome, spec: JobSpec | None) -> BaseException:
             job_type=job_type or "this job",
             need_bytes=outcome.need_bytes,
             largest_bytes=outcome.largest_bytes,
+            declared_by=_declared_by(outcome, spec),
         )
     if outcome.payload:
         return load_exception(outcome.payload, job_id)
     return JobError(job_id, f"job {job_id} {outcome.outcome}: {outcome.error_text}")
+
+
+def _declared_by(outcome: Outcome, spec: JobSpec | None) -> str:
+    """Name the option by which the user said what does not fit; nothing if it was measured."""
+    if spec is None or not spec.memory_bytes or outcome.need_bytes != spec.memory_bytes:
+        return ""
+    return "--memory" if spec.kind == "command" else "memory="
 
 
 def _out_of_memory(outcome: Outcome, job_type: str) -> BaseException:

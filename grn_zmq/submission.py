@@ -87,7 +87,7 @@ def bind_by(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
 ) -> dict[str, Scalar]:
-    """Give the values of the arguments that change the memory need."""
+    """Give the values of the arguments that change the memory need; None by its name."""
     if not names:
         return {}
     signature = inspect.signature(function)
@@ -108,6 +108,8 @@ def bind_by(
 def _scalar(name: str, value: Any) -> Scalar:
     if hasattr(value, "item") and not isinstance(value, int | float | str):
         value = value.item()  # a number of numpy or torch
+    if value is None:
+        return "None"  # a common default, and a value of its own
     if not isinstance(value, int | float | str):
         raise TypeError(
             f"by={name!r}: its value must be a number or a text, not {type(value).__name__}"

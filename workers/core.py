@@ -41,7 +41,7 @@ NOTABLE_PART: Final = 64
 # minute of a type that is hardly known, where looking, all told, must take less than a
 # fiftieth of a core. A peak as long as two periods is never missed.
 SAMPLE_S: Final = 0.1
-IDLE_SAMPLE_S: Final = 1.0
+IDLE_SAMPLE_S: Final = 0.25
 YOUNG_SAMPLE_S: Final = 0.04
 YOUNG_FOR_S: Final = 60.0
 COST_PART: Final = 0.018

@@ -30,7 +30,7 @@ class Returned:
 class Gone:
     """A job process and its whole tree are proved dead.
 
-    `kernel_oom` says that the kernel has killed for lack of memory since the run began.
+    `kernel_oom` says that the kernel has killed for lack of memory about when it died.
     """
 
     exit_status: int | None

@@ -1,8 +1,12 @@
 """The job processes and callers a worker watches, behind one epoll descriptor."""
 
+import errno
 import os
 import select
 from collections.abc import Iterator, Mapping
+from typing import Final
+
+from loguru import logger
 
 from grn_zmq.context import Context
 from grn_zmq.peaks import reset_peak
@@ -11,6 +15,9 @@ from .devices.device import Tree
 from .jobprocess import Event, JobProcess, Run
 from .launcher import Launcher
 from .proctree import resident_bytes
+
+# In the place of a descriptor that could not be had.
+NOT_WATCHED: Final = -1
 
 
 class Pool:
@@ -79,13 +86,20 @@ class Pool:
         return 0 if key in self._commands else self._processes[key].baseline_bytes
 
     def watch_caller(self, job_id: str, pid: int) -> bool:
-        """Watch a process that runs an inline job; False if it is gone already."""
+        """Watch a process that runs an inline job; False if it is gone already.
+
+        What it once had is no job's from now on; look at it before if it is another's.
+        """
         try:
             pidfd = os.pidfd_open(pid)
-        except OSError:
-            return False
-        self._epoll.register(pidfd, select.EPOLLIN)
-        self._callers[pidfd] = job_id
+            self._epoll.register(pidfd, select.EPOLLIN)
+            self._callers[pidfd] = job_id
+        except OSError as error:
+            if error.errno == errno.ESRCH:
+                return False
+            pidfd = NOT_WATCHED  # too many open files: no proof that the caller is dead
+            logger.bind(facts={"why": str(error)}).error("cannot watch a caller")
+        reset_peak(pid)
         tree = Tree(pid, pid, resident_bytes(pid), counts_root=True)
         self._caller_trees[job_id] = (pidfd, tree)
         return True
@@ -93,9 +107,10 @@ class Pool:
     def unwatch_caller(self, job_id: str) -> None:
         if job_id in self._caller_trees:
             pidfd, _ = self._caller_trees.pop(job_id)
-            del self._callers[pidfd]
-            self._epoll.unregister(pidfd)
-            os.close(pidfd)
+            if pidfd != NOT_WATCHED:
+                del self._callers[pidfd]
+                self._epoll.unregister(pidfd)
+                os.close(pidfd)
 
     def caller_tree(self, job_id: str) -> Tree | None:
         watched = self._caller_trees.get(job_id)

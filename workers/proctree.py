@@ -58,6 +58,15 @@ def children(pid: int) -> list[int]:
     return found
 
 
+def lineage(pid: int) -> list[int]:
+    """List this process and all above it, the nearest first."""
+    found: list[int] = []
+    while pid > 0 and (stat := _stat(pid)):
+        found.append(pid)
+        pid = stat[0]
+    return found
+
+
 def start_time(pid: int) -> int | None:
     """Return when the process started, in clock ticks since boot; None if it is gone."""
     stat = _stat(pid)

@@ -21,6 +21,7 @@ from .broker_link import BrokerLife, BrokerLink
 from .core import WorkerCore
 from .devices.callers import Callers
 from .devices.device import FRAMEWORK_DEFAULTS, Device, DeviceUnreadable, Tree
+from .devices.kills import KernelKills
 from .devices.memory import kernel_kills
 from .effects import (
     Close,
@@ -74,7 +75,7 @@ class WorkerServer:
         self._sampled_at = 0.0
         self._sample_cost_s = 0.0
         self._readable = True
-        self._kernel_kills = kernel_kills()
+        self._kernel_kills = KernelKills(kernel_kills())
         self._kills_before: dict[int, int] = {}
         self._stopping = False
 
@@ -251,7 +252,8 @@ class WorkerServer:
         peak_bytes = self._accounted_bytes(key)
         if self.core.on_host:
             peak_bytes = max(0, exited.max_rss_bytes - self._pool.baseline_bytes(key))
-        kills_before = self._kills_before.pop(key, 0)
+        now = time.monotonic()
+        kills_before = max(self._kills_before.pop(key, 0), self._kernel_kills.count_before(now))
         process = self.core.processes.get(key)
         self._pool.destroy(key)
         self._sample()  # tell the broker what became free before it decides
@@ -279,7 +281,7 @@ class WorkerServer:
             if self._device.info.kind == "nvml":  # host memory has baselines of its own
                 sample = self._callers.divide(sample, trees)
             else:
-                self._kernel_kills = kernel_kills()
+                self._kernel_kills.take(kernel_kills(), time.monotonic())
         except DeviceUnreadable as error:
             if self._readable:
                 logger.bind(facts={"why": str(error)}).warning("could not read the device")
@@ -321,7 +323,7 @@ class WorkerServer:
                 case Launch(key, context):
                     self._launch(key, context)
                 case Feed(key, run, function) if key in self._pool:
-                    self._kills_before[key] = self._kernel_kills
+                    self._kills_before[key] = self._kernel_kills.count
                     self._pool.feed(key, self._job_run(run, function))
                 case Signal(key, signum) if key in self._pool:
                     self._pool.signal(key, signum)
@@ -330,15 +332,20 @@ class WorkerServer:
                 case Close(key) if key in self._pool:
                     self._pool.close_process(key)
                 case WatchCaller(job_id, pid):
-                    if self._pool.watch_caller(job_id, pid):
-                        self._sample()  # what it holds already is not the job's
-                    else:
-                        self._carry_out(self.core.caller_gone(job_id, time.monotonic()))
+                    self._watch_caller(job_id, pid)
                 case UnwatchCaller(job_id):
                     self._pool.unwatch_caller(job_id)
                     self._sample()  # what its caller keeps is told before the lease goes
                 case Note(text, facts, level):
                     logger.bind(facts=facts).log(level.upper(), text)
+
+    def _watch_caller(self, job_id: str, pid: int) -> None:
+        if len(self.core.runs) > 1:
+            self._sample()  # its peak until now is of the jobs it is part of
+        if self._pool.watch_caller(job_id, pid):
+            self._sample()  # what it holds already is not the job's
+        else:
+            self._carry_out(self.core.caller_gone(job_id, time.monotonic()))
 
     def _launch(self, key: int, packed: bytes) -> None:
         try:

@@ -26,6 +26,13 @@ def test_numbers_and_texts_are_taken_as_they_are(value: Any) -> None:
     assert by_x(value) == {"x": value}
 
 
+def test_none_is_a_value_of_its_own() -> None:
+    def fit(limit: int | None = None) -> None: ...
+
+    assert bind_by(fit, ("limit",), (), {}) == {"limit": "None"}
+    assert bind_by(fit, ("limit",), (3,), {}) == {"limit": 3}
+
+
 def test_a_number_of_a_library_is_taken_by_its_value() -> None:
     assert by_x(Number()) == {"x": 7}
 
@@ -42,7 +49,6 @@ def test_a_number_of_a_library_is_taken_by_its_value() -> None:
         "x" * 100_000,
         "a\ud800",
         "two\nlines",
-        None,
         [1],
         b"bytes",
     ],

@@ -1,11 +1,16 @@
 """Out of memory by its words: as users have reported them of each library."""
 
+import time
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from grn_zmq.errors import JobTooLarge
-from grn_zmq.oom import asked, asked_by, asked_in
+from grn_zmq.oom import MAX_TEXT, asked, asked_by, asked_in
 from grn_zmq.tracebacks import dump_exception, load_exception
 from grn_zmq.units import GIB, KIB, MIB
+from tests.waiting import PATIENCE
 
 RUNTIME = "builtins.RuntimeError builtins.Exception"
 MEMORY = "builtins.MemoryError builtins.Exception"
@@ -83,7 +88,7 @@ OF_THE_HOST = [
     ),
     (NUMPY, "Unable to allocate 201. GiB for an array with shape (2999, 2999)", 201 * GIB),
     (NUMPY, "Unable to allocate 8.00 PiB for an array with shape (1,)", 8 << 50),
-    (NUMPY, "Unable to allocate 900. EiB for an array with shape (1,)", 1 << 62),
+    (NUMPY, "Unable to allocate 900. EiB for an array with shape (1,)", (1 << 62) - 1),
     (MEMORY, "Unable to allocate 12 elements", 12),
     (MEMORY, "", 0),
     (
@@ -240,3 +245,120 @@ def test_the_end_of_a_programs_standard_error_is_read_alike() -> None:
     assert asked_in(torch, on_host=False) == 3 * GIB
     assert asked_in("x.py: error: no such option: --MemoryError\n", on_host=True) is None
     assert asked_in("", on_host=True) is None
+
+
+TRACEBACK = 'Traceback (most recent call last):\n  File "x.py", line 1, in <module>\n'
+AT_THE_SAME = "\nDuring handling of the above exception, another exception occurred:\n\n"
+BECAUSE = "\nThe above exception was the direct cause of the following exception:\n\n"
+LAUNCHER = f"{TRACEBACK}torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        f"{TRACEBACK}MemoryError\nsmaller batch\n{TRACEBACK}ValueError: no such column\n",
+        "MemoryError: smaller batch\n" + "step\n" * 10 + "error: no such column\n",
+        f"{TRACEBACK}MemoryError\n" * 3 + f"{TRACEBACK}KeyError: 'x'\n",
+    ],
+)
+def test_a_program_that_went_on_after_an_out_of_memory_ended_for_another_reason(
+    said: str,
+) -> None:
+    assert asked_in(said, on_host=True) is None
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        f"{TRACEBACK}ValueError: x\nwent on\n{TRACEBACK}MemoryError\n",
+        f"{TRACEBACK}MemoryError\n{AT_THE_SAME}{TRACEBACK}ValueError: the batch is too large\n",
+        f"{TRACEBACK}MemoryError\n{BECAUSE}{TRACEBACK}ValueError\n{BECAUSE}{TRACEBACK}KeyError\n",
+        f"{TRACEBACK}MemoryError\n{LAUNCHER}",
+        "MemoryError: no more\n" + "so it ends\n" * 5,
+    ],
+)
+def test_what_the_last_traceback_came_from_ended_the_program(said: str) -> None:
+    assert asked_in(said, on_host=True) == 0
+
+
+BEGINNINGS = [
+    *("RESOURCE_EXHAUSTED ", "RMM failure ", "OOM when allocating tensor ", "cuMemAlloc"),
+    *(
+        "Unable to allocate ",
+        "Unable to allocate 1",
+        "CU",
+        "HIP",
+        "torch ",
+        "\n",
+        "a.",
+        "1",
+        " ",
+    ),
+    *("tensor with shape[", "allocating tensor with shape[1,", "tried to allocate 1,", "cupy."),
+    *(
+        "RESOURCE_EXHAUSTED failed to allocate request for 1 (",
+        f"{TRACEBACK}x\n",
+        "tensorflow ",
+    ),
+    *(f"{TRACEBACK}MemoryError{BECAUSE}", "_ArrayMemory", "std::bad_alloc: ", "out of memory "),
+]
+
+
+@pytest.mark.parametrize("beginning", BEGINNINGS)
+@pytest.mark.parametrize("on_host", [True, False])
+def test_a_text_that_only_ever_begins_is_soon_done_with(beginning: str, on_host: bool) -> None:
+    text = beginning * (MAX_TEXT // len(beginning))
+    before = time.thread_time()
+
+    asked(text, text, on_host=on_host)
+    asked_in(text, on_host=on_host)
+
+    assert time.thread_time() - before < 2 * PATIENCE
+
+
+@pytest.mark.parametrize("digits", [19, 26, 400, 5000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Unable to allocate {} GiB for an array with shape (1,)",
+        "Unable to allocate 1.{} EiB for an array with shape (1,)",
+        "std::bad_alloc: failed to allocate {} bytes",
+        "RESOURCE_EXHAUSTED: Failed to allocate request for 1GiB ({}B) on device ordinal 0",
+        "OOM when allocating tensor with shape[{0},{0}] and type double",
+    ],
+)
+def test_a_wish_of_any_number_of_digits_fits_a_message(text: str, digits: int) -> None:
+    count = asked_in(text.format("9" * digits), on_host=True)
+
+    assert count is None or 0 <= count < 1 << 62
+
+
+WORDS = st.sampled_from(
+    [
+        *(
+            "Unable to allocate",
+            "tried to allocate",
+            "MemoryError",
+            "\n",
+            " ",
+            "array with shape",
+        ),
+        *("CUDA out of memory.", "GiB", "K", "\u212a", "\u0663", ",", ".", "(", "B)", "bytes"),
+        *(
+            "allocating tensor with shape[",
+            "] and type",
+            "float",
+            "OOM when",
+            "requested size:",
+        ),
+        *("RESOURCE_EXHAUSTED", "std::bad_alloc", "9" * 18, TRACEBACK, AT_THE_SAME),
+    ]
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.lists(WORDS | st.text(max_size=5) | st.integers(0).map(str)), st.booleans())
+def test_no_text_is_too_much(words: list[str], on_host: bool) -> None:
+    for text in ("".join(words), " ".join(words)):
+        for count in (asked(MEMORY, text, on_host=on_host), asked_in(text, on_host=on_host)):
+            assert count is None or 0 <= count < 1 << 62

@@ -160,3 +160,10 @@ def test_what_is_allowed_at_most_can_travel() -> None:
     )
 
     assert wire.decode(wire.encode(wire.Submit((spec,)))) == wire.Submit((spec,))
+
+
+def test_a_cap_on_the_callers_own_process_is_refused_when_decorating() -> None:
+    with pytest.raises(ValueError, match="inline=True and enforce=True exclude each other"):
+        options(inline=True, enforce=True)
+    with pytest.raises(ValueError, match="exclude each other"):
+        grn.job(enforce=True)(lambda: None).with_options(inline=True)

@@ -109,3 +109,23 @@ def test_too_large_a_job_says_how_to_forget_what_was_measured() -> None:
 
     assert isinstance(error, JobTooLarge)
     assert str(error).endswith("grn profiles forget 'python train.py --lr #'")
+
+
+@pytest.mark.parametrize(("kind", "option"), [("call", "memory="), ("command", "--memory")])
+def test_a_job_that_was_declared_too_large_was_not_measured(kind: str, option: str) -> None:
+    outcome = an_outcome(
+        outcome="failed",
+        error_type="JobTooLarge",
+        need_bytes=20 * GIB,
+        largest_bytes=16 * GIB,
+        payload=b"",
+    )
+
+    _, error = open_outcome(outcome, a_spec(kind=kind, job_type="t", memory_bytes=20 * GIB))
+    _, other = open_outcome(outcome, a_spec(kind=kind, job_type="t", memory_bytes=2 * GIB))
+
+    assert str(error) == (
+        f"t was declared to need 20.0 GiB of device memory ({option}), but the largest device "
+        f"here has 16.0 GiB. Declare less, or leave {option} out"
+    )
+    assert "was measured at 20.0 GiB" in str(other)

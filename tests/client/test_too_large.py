@@ -2,7 +2,7 @@
 
 import pytest
 
-from grn_zmq import codec, jobmain, submission
+from grn_zmq import answers, submission
 from grn_zmq.errors import TooLarge
 from grn_zmq.options import JobOptions
 from grn_zmq.submission import describe_call
@@ -12,9 +12,9 @@ from grn_zmq.tracebacks import load_exception
 def test_a_result_too_large_for_a_message_is_an_error_instead_of_never_arriving(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(codec, "MAX_BODY_BYTES", 10)
+    monkeypatch.setattr(answers, "MAX_BODY_BYTES", 10)
 
-    header, body = jobmain._or_too_large(({"outcome": "succeeded"}, bytes(11)))
+    header, body = answers.or_too_large(({"outcome": "succeeded"}, bytes(11)))
 
     assert header["outcome"] == "failed"
     error = load_exception(body, "0" * 32)
@@ -23,10 +23,10 @@ def test_a_result_too_large_for_a_message_is_an_error_instead_of_never_arriving(
 
 
 def test_a_result_that_just_fits_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codec, "MAX_BODY_BYTES", 10)
-    result: jobmain.Result = ({"outcome": "succeeded"}, bytes(10))
+    monkeypatch.setattr(answers, "MAX_BODY_BYTES", 10)
+    result: answers.Result = ({"outcome": "succeeded"}, bytes(10))
 
-    assert jobmain._or_too_large(result) == result
+    assert answers.or_too_large(result) == result
 
 
 def test_a_function_too_large_for_a_message_is_refused_where_it_is_called(

@@ -83,7 +83,7 @@ def test_r32_with_retries_off_the_jobs_own_exception_is_raised_with_a_report(
     assert type(error).__name__ == "OutOfMemoryError"
     assert "Tried to allocate 600.00 MiB" in str(error)
     (report,) = notes_of(error)
-    assert "r32-off ran out of memory once" in report
+    assert "r32-off ran out of memory" in report
     assert "oom_retries=0" in report
     assert "asked for 600.0 MiB" in report
     row = row_of(job.job_id)

@@ -9,7 +9,7 @@ from grn_zmq import wire
 from grn_zmq.frameworks import Counters
 from grn_zmq.units import GIB
 from tests.builders import MIB, a_run, an_attempt
-from tests.workers.acting import EPOCH, a_level, a_return, a_worker, assign, result_in
+from tests.workers.acting import EPOCH, a_level, a_return, a_worker, assign, replies, result_in
 from workers.core import (
     IDLE_SAMPLE_S,
     SAMPLE_S,
@@ -190,3 +190,32 @@ def test_an_end_that_was_asked_for_is_no_out_of_memory() -> None:
     failed = result_in(core.gone(2, Gone(0, None), now=1.0))
 
     assert (killed.outcome, failed.outcome, failed.asked_bytes) == ("killed", "failed", 0)
+
+
+def test_a_command_that_went_on_after_an_out_of_memory_is_not_run_again() -> None:
+    header = b"Traceback (most recent call last):\n"
+    survived = header + TORCH_TEXT + b"\nwith a smaller batch\n"
+
+    failed = left(a_gpu_worker(), survived + header + b"KeyError: 'x'\n", exit_status=1)
+
+    assert (failed.outcome, failed.error_type) == ("failed", "JobExited")
+
+
+def test_whatever_a_command_says_at_its_end_the_worker_goes_on() -> None:
+    said = b"MemoryError: Unable to allocate " + b"9" * 5000 + b" GiB for an array with shape"
+
+    result = left(a_worker(), said, exit_status=1)
+
+    assert result.outcome == "oom"
+    assert 0 <= result.asked_bytes < 1 << 62
+
+
+def test_an_idle_device_is_looked_at_often_enough_to_see_what_strangers_give_back() -> None:
+    core = a_worker()
+    freed_at = core.sample_s(0.0, 0.0)
+    core.sampled(a_level(foreign=500), now=0.0)
+
+    told = core.sampled(a_level(foreign=100), now=freed_at)
+
+    assert freed_at <= 0.25
+    assert replies(told, wire.Report)

@@ -359,6 +359,18 @@ def test_p27_load_and_heat_are_part_of_a_sample(make_driver: MakeDriver) -> None
     assert (sample.utilisation, sample.temperature_c) == (0.37, 61)
 
 
+def test_the_load_is_read_anew_when_a_run_begins(make_driver: MakeDriver) -> None:
+    driver = make_driver(1000)
+    device = opened(driver)
+    with JobProcess(driver) as job:
+        driver.set_utilisation(0, 90)
+        assert device.sample({}).utilisation == 0.9
+        driver.set_utilisation(0, 10)
+        begun = device.sample({"job": a_tree(job)})
+
+    assert begun.utilisation == 0.1
+
+
 def test_a_gpu_that_is_not_there_cannot_be_opened(make_driver: MakeDriver) -> None:
     make_driver(1000)
 

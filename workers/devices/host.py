@@ -7,10 +7,11 @@ other processes hold privately. A job resets that peak when a run starts.
 import os
 import time
 from collections.abc import Collection, Mapping
+from functools import cache
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from ..proctree import descendants, private_bytes, resident_and_peak, start_time
+from ..proctree import descendants, lineage, private_bytes, resident_and_peak, start_time
 from .device import DeviceInfo, DeviceUnreadable, Sample, Tree
 from .memory import available_bytes
 from .siblings import SiblingUse
@@ -158,7 +159,14 @@ def _between(floor: int, level: int, ceiling: int | None) -> int:
     return max(0, (level if ceiling is None else min(level, ceiling)) - floor)
 
 
+@cache
+def _our_lineage(parent_pid: int) -> list[int]:
+    """List this worker and all that had it started; anew only when its parent is another."""
+    return [os.getpid(), *lineage(parent_pid)]
+
+
 def _read_privately(root_pid: int, *, apart_from: Collection[int]) -> dict[int, int]:
-    # The caller of an inline job may have started the workers, and so all other jobs.
-    below = descendants(root_pid, without=(os.getpid(), os.getppid()))
+    # The caller of an inline job may have started broker and workers, and so all other jobs.
+    ours = _our_lineage(os.getppid())
+    below = descendants(root_pid, without=[pid for pid in ours if pid != root_pid])
     return {pid: private_bytes(pid) for pid in below if pid not in apart_from}

@@ -90,6 +90,8 @@ class NvmlDevice:
         """Ask the driver once about memory, processes and load."""
         reading = self._read()
         found, self._owned = self._attribute(reading, trees)
+        if trees.keys() - self._trees.keys():
+            self._vitals.forget()  # what was read before a run began tells nothing of it
         self._trees = dict(trees)
         self._remember_pids(trees)
         if not trees:

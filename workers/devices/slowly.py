@@ -20,6 +20,10 @@ class Slowly(Generic[Value]):
         """Return the last reading, or None if it is time for a new one."""
         return self._value if now < self._until else None
 
+    def forget(self) -> None:
+        """Let the next look be a new reading."""
+        self._until = 0.0
+
     def keep(self, value: Value, started: float, now: float) -> None:
         """Remember a reading; the longer it took, the longer it serves."""
         self._value = value
