@@ -229,7 +229,6 @@ class Fleet:
             lease,
             ledger,
             self._book.devices,
-            company=company,
             wanted_bytes=result.peak_bytes + result.asked_bytes,
         )
         self._book.stirred = True

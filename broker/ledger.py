@@ -32,7 +32,8 @@ class Lease:
     """Bytes of one device promised to one attempt, from grant to end.
 
     Its ancestors, who wait for it, may be `beside` it even while it is measured; where it
-    would otherwise wait for itself, their bytes were `uncounted` at the grant.
+    would otherwise wait for itself, their bytes were `uncounted` at the grant. It is `shared`
+    once anybody else had a lease here at the same time.
     """
 
     job_id: str
@@ -46,6 +47,7 @@ class Lease:
     uncounted: Set[str] = NOBODY
     estimate: Estimate | None = None
     alone: bool = False
+    shared: bool = False
     settled: bool = False
     granted_at: float = 0.0
     grown_at: float = 0.0
@@ -186,6 +188,8 @@ class Ledger:
         self._count(now)
         lease.granted_at = lease.grown_at = now
         lease.job_seconds = self.job_seconds
+        for one in self.leases.values():
+            one.shared = lease.shared = True
         self.leases[lease.job_id] = lease
         self._load = None
 

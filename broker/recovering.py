@@ -8,7 +8,6 @@ from grn_zmq.records import DeviceFacts, Result, Scalar
 from grn_zmq.units import format_bytes
 
 from .jobs import Job
-from .ledger import ALONE as ALONE_COMPANY
 from .ledger import Lease, Ledger
 
 MORE_ROOM: Final = 1
@@ -47,20 +46,18 @@ def proved(
     ledger: Ledger,
     devices: Mapping[str, DeviceFacts],
     *,
-    company: float,
     wanted_bytes: int,
 ) -> bool:
     """Whether it had all of the largest device: no other try can end better.
 
     Args:
-        company: How many jobs were on the device on average, this one among them.
         wanted_bytes: What it had, and asked for when it got no more.
     """
     total = ledger.facts.total_bytes
     small = NEARLY_ALL * total
     largest = max(one.total_bytes for one in devices.values())
     uncapped = not job.spec.enforce or lease.lease_bytes >= total - small
-    had_all = company < ALONE_COMPANY and ledger.foreign_bytes + ledger.idle_bytes <= small
+    had_all = not lease.shared and ledger.foreign_bytes + ledger.idle_bytes <= small
     # Else it was not this device that ran out: a limit of the process, perhaps.
     filled = wanted_bytes >= total / 2
     return filled and uncapped and had_all and total >= largest

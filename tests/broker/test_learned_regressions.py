@@ -146,3 +146,18 @@ def test_types_that_were_not_seen_for_long_are_forgotten() -> None:
 
     assert lease(profiles, job_type="type 4") is None
     assert lease(profiles, job_type="type 5") is not None
+
+
+def test_who_had_company_at_the_last_moment_has_not_had_all_of_the_device() -> None:
+    machine = Machine(1000)
+    machine.know(300, job_type="neighbour")
+    machine.submit(a_spec(1))
+    machine.start(1)
+    for _ in range(1000):
+        machine.use(0, j1=500)
+    machine.submit(a_spec(2, job_type="neighbour"))
+    assert machine.placed(2) == [True]
+
+    machine.finish(1, peak=700, outcome="oom", asked_bytes=200 * MIB)
+
+    assert machine.states(1) == ["queued"]
