@@ -117,7 +117,7 @@ def test_cancel_in_a_callback_returns_at_once_and_ends_the_job(gate: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "value", [float("nan"), 2**70, "x" * 100_000, "a\ud800", None], ids=lambda v: f"{v!r:.9}"
+    "value", [float("nan"), 2**70, "x" * 100_000, "a\ud800"], ids=lambda v: f"{v!r:.9}"
 )
 def test_a_value_of_by_that_cannot_be_sent_is_refused_and_the_next_call_works(
     value: Any,
