@@ -4,29 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from grn_zmq import wire
-from grn_zmq.records import AttemptId, Begun, Blob, JobSpec, Piece, Released, Result, Run, Use
+from grn_zmq.records import AttemptId, Begun, JobSpec, Piece, Released, Result, Run, Use
 from tests.builders import MIB, a_greet, a_result, a_spec
 from tests.simulation.oracle import of_result
+from tests.simulation.stage import BLOBS, NEEDS, OUTCOMES, Slot
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
-
-BLOBS: Final = {f"blob {number}": Blob(f"blob {number}", b"code") for number in range(3)}
-# What jobs of each type use, in MiB.
-NEEDS: Final = {"tiny": 20, "small": 150, "middle": 300, "large": 550, "huge": 900}
-OUTCOMES: Final = (
-    "failed",
-    "killed",
-    "oom",
-    "oom",
-    "timed-out",
-    "lost",
-    "cancelled",
-    "expired",
-)
 
 
 class Actor:
@@ -228,16 +215,6 @@ class SimRun:
     def waits(self) -> bool:
         """Whether its function is in a call of another job."""
         return self.patient and self.child is not None and bool(self.child.waiting)
-
-
-@dataclass
-class Slot:
-    """A device, whoever its worker is at the moment."""
-
-    index: int
-    total: int
-    max_jobs: int | None
-    foreign: int = 0
 
 
 class SimWorker(Actor):

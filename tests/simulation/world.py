@@ -8,8 +8,9 @@ from typing import Final
 from broker.core import BrokerCore
 from broker.effects import Effect, Note, Send, Watch
 from grn_zmq import wire
-from tests.simulation.actors import Actor, SimClient, SimWorker, Slot
+from tests.simulation.actors import Actor, SimClient, SimWorker
 from tests.simulation.oracle import Oracle
+from tests.simulation.stage import Slot
 
 STEPS: Final = 300
 MOST_JOBS: Final = 40

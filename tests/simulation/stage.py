@@ -1,0 +1,30 @@
+"""What the simulated world is made of: devices, shared code, kinds of job."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from grn_zmq.records import Blob
+
+BLOBS: Final = {f"blob {number}": Blob(f"blob {number}", b"code") for number in range(3)}
+# What jobs of each type use, in MiB.
+NEEDS: Final = {"tiny": 20, "small": 150, "middle": 300, "large": 550, "huge": 900}
+OUTCOMES: Final = (
+    "failed",
+    "killed",
+    "oom",
+    "oom",
+    "timed-out",
+    "lost",
+    "cancelled",
+    "expired",
+)
+
+
+@dataclass
+class Slot:
+    """A device, whoever its worker is at the moment."""
+
+    index: int
+    total: int
+    max_jobs: int | None
+    foreign: int = 0
