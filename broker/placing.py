@@ -75,9 +75,12 @@ class Placer:
         stale = self._refresh()
         self._reservations.expire(now)
         rooms = self._rooms()
-        heads = Heads(self._candidates(stale, rooms, everything=everything))
+        changed = {waiting for _, waiting in stale}
+        heads = Heads(self._candidates(stale, changed, rooms, everything=everything))
         while (waiting := heads.next()) is not None:
             among = None
+            if waiting.least_bytes > rooms.opened_bytes and waiting not in changed:
+                continue  # what had opened for it is taken by now
             if waiting.least_bytes:
                 in_time = self._reservations.do_not_mind(waiting, now)
                 among = rooms.for_need(waiting.least_bytes, waiting.variance, in_time=in_time)
@@ -105,7 +108,7 @@ class Placer:
             yield verdict
             self._refresh()
             if opened:  # who had to keep away may join
-                rooms = self._rooms()
+                rooms = self._rooms(anew=True)
                 heads = Heads(self._waiting.ordered()[:])
                 continue
             if isinstance(verdict, Placed):
@@ -121,27 +124,35 @@ class Placer:
         decision = self._decide(job, company, now)
         return decision if isinstance(decision, Hold) else None
 
-    def _rooms(self) -> Rooms:
+    def _rooms(self, *, anew: bool = False) -> Rooms:
+        """Look at the devices, as if all had opened since the last pass if `anew`."""
         workers = [worker for worker in self._workers.values() if not worker.suspect]
-        return Rooms(workers, self._sigmas, self._reservations.kept)
+        for worker in workers:
+            worker.ledger.opened |= anew
+        rooms = Rooms(workers, self._sigmas, self._reservations.kept)
+        for worker in workers:
+            worker.ledger.opened = False
+        return rooms
 
     def _candidates(
-        self, stale: list[Waiter], rooms: Rooms, *, everything: bool
+        self,
+        stale: list[Waiter],
+        changed: set[WaitingClass],
+        rooms: Rooms,
+        *,
+        everything: bool,
     ) -> list[Waiter]:
         """The classes that may find room now, in order.
 
         Who found none at the last pass can only have a chance where something has opened
         since, unless its own need is another now: those are `stale`.
         """
-        workers = [worker for worker in self._workers.values() if not worker.suspect]
-        opened = [worker for worker in workers if worker.ledger.opened]
-        for worker in opened:
-            worker.ledger.opened = False
         if not everything:
             return stale
-        roomiest = rooms.slack_bytes(opened)
-        some_idle = any(not worker.ledger.leases for worker in workers)
-        changed = {waiting for _, waiting in stale}
+        roomiest = rooms.opened_bytes
+        some_idle = any(
+            not worker.ledger.leases for worker in self._workers.values() if not worker.suspect
+        )
         # Of whom no need is known, some wait for an ancestor, or are to be refused.
         return [
             one

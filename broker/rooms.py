@@ -32,7 +32,12 @@ class Rooms:
         self._sigmas = sigmas
         self._kept = kept
         self._rooms: dict[str, Room] = {}
+        self._opened: set[str] = set()
+        # The most that can fit where something has opened: more need not be looked at.
+        self.opened_bytes = 0
         for worker in workers:
+            if worker.ledger.opened:
+                self._opened.add(worker.incarnation)
             self._look(worker)
         self._sort()
 
@@ -42,6 +47,9 @@ class Rooms:
         self._sort()
 
     def _sort(self) -> None:
+        opened = (self._rooms.get(one) for one in self._opened)
+        slacks = [one.slack_bytes for one in opened if one is not None]
+        self.opened_bytes = max([0, *slacks])  # those of unknown need are always looked at
         self._roomy_first = sorted(self._rooms.values(), key=lambda room: -room.free_bytes)
 
     def _look(self, worker: Worker) -> None:
@@ -59,13 +67,6 @@ class Rooms:
         self._rooms[worker.incarnation] = Room(
             worker.incarnation, free, late, variance, idle, slack
         )
-
-    def slack_bytes(self, workers: Iterable[Worker] | None = None) -> int:
-        """The most that can fit anywhere, or on one of these."""
-        if workers is None:
-            return max(0, *(room.slack_bytes for room in self._rooms.values()), 0)
-        rooms = (self._rooms.get(worker.incarnation) for worker in workers)
-        return max(0, *(room.slack_bytes for room in rooms if room is not None), 0)
 
     def for_need(self, lease_bytes: int, variance: float, *, in_time: bool) -> list[str]:
         """The devices that may have room for a job; without any there is nothing to decide.
