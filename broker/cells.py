@@ -49,3 +49,8 @@ class Cell:
     solo_s: float = 0.0
     utilisation: float = 0.0
     mean_utilisation: float = 0.0
+
+    @property
+    def duration_s(self) -> float:
+        """The mean of the last two runs; 0 before the first."""
+        return (self.last_s + (self.before_s or self.last_s)) / 2

@@ -10,7 +10,7 @@ from .book import Book, facts_of
 from .effects import Effect, Note, Remember
 from .estimates import Estimate, Kind, from_settled
 from .jobs import Job
-from .ledger import ALONE, GROWTH, MOST_PER_DEVICE, Lease, Ledger
+from .ledger import ALONE_COMPANY, GROWTH, MOST_PER_DEVICE, Lease, Ledger
 from .peers import Worker
 from .profiles import Observed
 from .settings import Settings
@@ -79,7 +79,7 @@ class Learning:
                 utilisation=result.utilisation,
                 mean_utilisation=result.mean_utilisation,
                 seen=result.seen,
-                alone=company < ALONE,
+                alone=company < ALONE_COMPANY,
                 culprit=culprit,
                 stand_in=job.runs_stand_in,
             ),

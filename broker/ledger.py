@@ -22,7 +22,7 @@ GUARD_PART: Final = 100
 # Strangers grow too; nothing is known of how.
 FOREIGN_SPREAD: Final = 0.05
 # Fewer jobs than this on average, and a job was alone: one in twenty parts of the time.
-ALONE: Final = 1.05
+ALONE_COMPANY: Final = 1.05
 # Growth smaller than this part of what a job uses is noise of its allocator.
 GROWTH: Final = 1.02
 

@@ -225,7 +225,7 @@ class Profiles:
         cells = self._types.get(key[0], {})
         for classes in (cells.get(key[1], {}), *cells.values()):
             known = [
-                _duration_s(cell)
+                cell.duration_s
                 for one, cell in classes.items()
                 if cell.last_s and device_class in ("", one)
             ]
@@ -294,10 +294,6 @@ def _bound_of_oom(observed: Observed) -> int:
     if observed.asked_bytes:
         return observed.peak_bytes + observed.asked_bytes
     return int(observed.peak_bytes * (UNTOLD_STEP if observed.culprit else 1.0))
-
-
-def _duration_s(cell: Cell) -> float:
-    return (cell.last_s + (cell.before_s or cell.last_s)) / 2
 
 
 def _within(estimate: Estimate, total_bytes: int) -> Estimate:

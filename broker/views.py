@@ -95,6 +95,6 @@ def profile_row(cell_id: CellId, cell: Cell, estimate: Estimate | None) -> Profi
         bound_bytes=cell.bound_bytes,
         ooms=cell.ooms,
         failures=cell.failures,
-        duration_s=(cell.last_s + (cell.before_s or cell.last_s)) / 2,
+        duration_s=cell.duration_s,
         utilisation=cell.utilisation,
     )
