@@ -12,10 +12,10 @@ _CHARACTER_BYTES: Final = 4
 _ITEM_BYTES: Final = 512
 
 
-def share_of_message(*texts: str, payload: bytes = b"") -> float:
+def share_of_message(*texts: str, payload_bytes: int = 0) -> float:
     """The part of one message, at most, that an item with these texts and payload takes."""
     header = _ITEM_BYTES + _CHARACTER_BYTES * sum(map(len, texts))
-    return header / MAX_HEADER_BYTES + len(payload) / MAX_BODY_BYTES
+    return header / MAX_HEADER_BYTES + payload_bytes / MAX_BODY_BYTES
 
 
 def parts(items: Sequence[T], most: int) -> list[tuple[T, ...]]:

@@ -15,7 +15,8 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import msgpack
 
 MAX_HEADER_BYTES = 1 << 20
-MAX_BODY_BYTES = 1 << 30
+# Payloads from 1 MiB travel as files; functions and what jobs share must fit.
+MAX_BODY_BYTES = 16 << 20
 MAX_TEXT = 64 << 10
 MAX_ITEMS = 4096
 
@@ -55,16 +56,23 @@ class Codec:
 
     def __init__(self, messages: Iterable[type]) -> None:
         self._packers: dict[type, tuple[str, Pack]] = {}
+        self._packers_before: dict[type, tuple[str, Pack]] = {}
         self._unpackers: dict[str, Unpack] = {}
         for message in messages:
             kind: str = message.kind  # type: ignore[attr-defined]
             pack, unpack = _for_dataclass(message)
             self._packers[message] = (kind, pack)
+            self._packers_before[message] = (kind, _for_dataclass(message, before=True)[0])
             self._unpackers[kind] = unpack
 
-    def encode(self, message: object) -> Frames:
-        """Give the frames of a message: header, and a body if it carries payload."""
-        kind, pack = self._packers[type(message)]
+    def encode(self, message: object, *, before: bool = False) -> Frames:
+        """Give the frames of a message: header, and a body if it carries payload.
+
+        Args:
+            before: Leave out what was added since the protocol before this one.
+        """
+        packers = self._packers_before if before else self._packers
+        kind, pack = packers[type(message)]
         pieces: list[bytes] = []
         header = msgpack.packb([kind, pack(message, pieces)])
         if len(header) > MAX_HEADER_BYTES:
@@ -92,20 +100,27 @@ class Codec:
         return message
 
 
-def _for_dataclass(cls: type) -> tuple[Pack, Unpack]:
+def _for_dataclass(cls: type, *, before: bool = False) -> tuple[Pack, Unpack]:
+    """Give how to write and read a class; `before` writes it as the last protocol did.
+
+    Reading knows both layouts by their length: what was added since stands at the end.
+    """
     hints = typing.get_type_hints(cls, include_extras=True)
-    parts = [(field.name, *_for_type(hints[field.name])) for field in fields(cls)]
-    count = len(parts)
+    every = fields(cls)
+    old = [one for one in every if "added" not in one.metadata]
+    parts = [(one.name, *_for_type(hints[one.name], before)) for one in every]
+    packed = parts[: len(old)] if before else parts
+    counts = (len(every), len(old))
 
     def pack(message: Any, pieces: list[bytes]) -> list[Any]:
-        return [pack_part(getattr(message, name), pieces) for name, pack_part, _ in parts]
+        return [pack_part(getattr(message, name), pieces) for name, pack_part, _ in packed]
 
     def unpack(value: Any, body: Body) -> Any:
-        if not isinstance(value, list) or len(value) != count:
-            raise BadMessage(f"{cls.__name__} needs {count} fields")
+        if not isinstance(value, list) or len(value) not in counts:
+            raise BadMessage(f"{cls.__name__} needs {counts[0]} fields")
         try:
             return cls(
-                *[part(item, body) for (_, _, part), item in zip(parts, value, strict=True)]
+                *[part(item, body) for (_, _, part), item in zip(parts, value, strict=False)]
             )
         except BadMessage as error:
             raise BadMessage(f"{cls.__name__}: {error}") from None
@@ -115,16 +130,16 @@ def _for_dataclass(cls: type) -> tuple[Pack, Unpack]:
     return pack, unpack
 
 
-def _for_type(hint: Any) -> tuple[Pack, Unpack]:
+def _for_type(hint: Any, before: bool = False) -> tuple[Pack, Unpack]:
     origin = get_origin(hint)
     if isinstance(hint, type) and is_dataclass(hint):
-        return _for_dataclass(hint)
+        return _for_dataclass(hint, before=before)
     if hint is bytes:
         return _pack_bytes, _unpack_bytes
     if origin is Annotated:  # a whole number that may be below zero: `records.Signed`
         return _pack_plain, _whole
     if origin is tuple:
-        return _for_tuple(get_args(hint)[0])
+        return _for_tuple(get_args(hint)[0], before)
     if origin is dict:
         return _for_dict(get_args(hint)[1])
     if origin in (Union, types.UnionType):
@@ -185,8 +200,8 @@ def _whole(value: Any, _: Body) -> int:
 _CHECKS: dict[Any, Unpack] = {int: _natural, str: _text, bool: _boolean, float: _number}
 
 
-def _for_tuple(item: Any) -> tuple[Pack, Unpack]:
-    pack_item, unpack_item = _for_type(item)
+def _for_tuple(item: Any, before: bool) -> tuple[Pack, Unpack]:
+    pack_item, unpack_item = _for_type(item, before)
 
     def pack(value: Any, pieces: list[bytes]) -> list[Any]:
         return [pack_item(one, pieces) for one in value]

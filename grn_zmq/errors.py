@@ -4,10 +4,21 @@ GrnError
 ├── BrokerUnavailable (ConnectionError)   nobody answers: start one
 ├── BrokerRunning (RuntimeError)          there is one already
 ├── UnsafeDirectory (PermissionError)     others could reach our sockets or files
-├── StateTooNew (RuntimeError)            a newer version wrote the broker's state
+├── StateError (RuntimeError)             what the broker keeps on disk cannot be used
+│   ├── StateTooNew                       a newer version wrote it
+│   ├── StateDamaged                      it is broken, or another program's
+│   ├── StateMissing                      it was here, and is gone
+│   ├── StateInUse                        another broker has it
+│   └── StateUnwritable                   the disk does not take it
 ├── VersionMismatch (ConnectionError)     broker and client speak different protocols
 ├── RequestRefused (ValueError)           the broker said no, and why
-├── UnknownJob (LookupError)              no such job, or its result is gone
+│   ├── QueueFull                         it has as many jobs, or bytes, as it may have
+│   ├── DiskFull                          its disk is nearly full
+│   ├── Draining                          it is being stopped
+│   ├── IdConflict                        that id belongs to another job
+│   └── Quarantined                       jobs of this type have killed their workers
+├── UnknownJob (LookupError)              no such job
+├── ResultExpired (LookupError)           it ended long ago: its value was let go
 ├── TooLarge (ValueError)                 more bytes than a message may carry
 ├── NotPicklable (TypeError)              an argument or result that cannot travel
 ├── DeviceError (ValueError)              devices that do not exist or cannot be read
@@ -17,6 +28,8 @@ GrnError
     ├── JobKilled                         a signal ended it
     ├── JobLost                           its worker died: it may or may not have run
     ├── JobNotStarted                     its process could not be started
+    ├── WaitTimeout (TimeoutError)        it waited longer than its `timeout`
+    ├── TimeLimitExceeded (TimeoutError)  it ran longer than its `time_limit`
     ├── JobOutOfMemory (MemoryError)      it ran out of device memory, each time it was tried
     └── JobTooLarge (MemoryError)         no device here could ever hold it
 """
@@ -24,6 +37,7 @@ GrnError
 import shlex
 from pathlib import Path
 from signal import SIGKILL
+from typing import Final
 
 from .units import format_bytes
 
@@ -58,18 +72,75 @@ class UnsafeDirectory(GrnError, PermissionError):
     """A directory of ours that others could reach or that cannot hold our sockets."""
 
 
-class StateTooNew(GrnError, RuntimeError):
+class StateError(GrnError, RuntimeError):
+    """What the broker keeps on disk cannot be used; nothing in it was changed."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        super().__init__(text)
+        self.path = path
+
+
+class StateTooNew(StateError):
     """A newer version of this package wrote what the broker keeps; this one cannot read it."""
 
     def __init__(self, path: Path, version: int, known: int) -> None:
         super().__init__(
+            path,
             f"{path} was written by a newer version of grn (its format is {version}, this one "
-            f"knows {known}). Start the newer version, or move the file away: its contents "
-            f"are then unknown, and job types are measured anew"
+            f"knows {known}). Start the newer version; or, if its jobs and what was learned "
+            f"may be forgotten, move the whole directory {path.parent} away",
         )
-        self.path = path
         self.version = version
         self.known = known
+
+
+class StateDamaged(StateError):
+    """The file is broken: starting without it would silently forget accepted jobs."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(
+            path,
+            f"{path} is damaged ({why}), so the broker does not start: its jobs would be "
+            f"forgotten. Put a backup in its place; or, if its jobs and what was learned may "
+            f"be forgotten, move the whole directory {path.parent} away",
+        )
+        self.why = why
+
+
+class StateMissing(StateError):
+    """There was a file, its marker says, and now there is none."""
+
+    def __init__(self, path: Path, marker: Path) -> None:
+        super().__init__(
+            path,
+            f"{path} is gone, though {marker.name} beside it says that jobs were kept there, "
+            f"so the broker does not start: they would be forgotten. Put the file back; or, "
+            f"if they may be forgotten, remove {marker}",
+        )
+        self.marker = marker
+
+
+class StateInUse(StateError):
+    """Another broker keeps its jobs there."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            path,
+            f"another broker keeps its jobs in {path.parent}. Use that one, stop it with "
+            f"`grn stop`, or keep a second one apart with XDG_STATE_HOME and XDG_RUNTIME_DIR",
+        )
+
+
+class StateUnwritable(StateError):
+    """The disk does not take what must be kept."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(
+            path,
+            f"cannot keep jobs in {path.parent}: {why}. Make room or make it writable, or set "
+            f"XDG_STATE_HOME to a directory of your own",
+        )
+        self.why = why
 
 
 class VersionMismatch(GrnError, ConnectionError):
@@ -91,24 +162,67 @@ class RequestRefused(GrnError, ValueError):
         self.reason = reason
 
 
+class QueueFull(RequestRefused):
+    """The broker has as many jobs, or bytes of them, as it may have. Try again later."""
+
+
+class DiskFull(RequestRefused):
+    """The disk of the broker is nearly full: it takes no jobs, but ends those it has."""
+
+
+class Draining(RequestRefused):
+    """The broker is being stopped and takes no more jobs."""
+
+
+class IdConflict(RequestRefused):
+    """The id of this job belongs to another one."""
+
+
+class Quarantined(RequestRefused):
+    """Jobs of this type have killed their workers again and again."""
+
+
+_REFUSALS: Final = {
+    "queue-full": QueueFull,
+    "disk-full": DiskFull,
+    "draining": Draining,
+    "id-conflict": IdConflict,
+    "quarantined": Quarantined,
+}
+
+
+def refusal(reason: str, text: str) -> RequestRefused:
+    """Give the error for a reason as it travels; an unknown one is refused all the same."""
+    return _REFUSALS.get(reason, RequestRefused)(reason, text)
+
+
 class UnknownJob(GrnError, LookupError):
-    """The broker does not know this job, or no longer has its result."""
+    """The broker does not know this job."""
 
     def __init__(self, job_id: str) -> None:
         super().__init__(
-            f"no job {job_id}: it was never accepted here, its result was already "
-            f"handed over and dropped, or the broker was restarted since"
+            f"no job {job_id}: it was never accepted here, or ended so long ago that it is "
+            f"no longer listed (see `grn ps --all`)"
         )
         self.job_id = job_id
 
 
+class ResultExpired(GrnError, LookupError):
+    """The job ended long ago; how is known, but its value was let go."""
+
+    def __init__(self, job_id: str, text: str) -> None:
+        super().__init__(text)
+        self.job_id = job_id
+
+
 class TooLarge(GrnError, ValueError):
-    """Arguments or a result with more bytes than one message may carry."""
+    """A function, or its surroundings, with more bytes than one message may carry."""
 
     def __init__(self, what: str, size_bytes: int, limit_bytes: int) -> None:
         super().__init__(
             f"too large to travel: {what}, {format_bytes(size_bytes)} when pickled; the limit "
-            f"is {format_bytes(limit_bytes)}. Write a file and pass its path"
+            f"is {format_bytes(limit_bytes)}. Pass data as arguments, which may have any size, "
+            f"or write a file and pass its path"
         )
         self.size_bytes = size_bytes
         self.limit_bytes = limit_bytes
@@ -130,11 +244,17 @@ class DeviceError(GrnError, ValueError):
 
 
 class JobError(GrnError):
-    """The job ended without a value or exception of its own."""
+    """The job ended without a value or exception of its own.
+
+    `last_lines` is the end of what it printed, as far as that is known; `summary` the text
+    without it.
+    """
 
     def __init__(self, job_id: str, text: str) -> None:
         super().__init__(text)
         self.job_id = job_id
+        self.summary = text
+        self.last_lines = ""
 
 
 def _called(job_id: str, job_type: str) -> str:
@@ -201,6 +321,22 @@ class JobNotStarted(JobError):
 
     def __init__(self, job_id: str, reason: str, job_type: str = "") -> None:
         super().__init__(job_id, f"{_called(job_id, job_type)} could not be started: {reason}")
+        self.reason = reason
+
+
+class WaitTimeout(JobError, TimeoutError):
+    """The job waited longer than its `timeout` for a device; it never ran."""
+
+    def __init__(self, job_id: str, reason: str, job_type: str = "") -> None:
+        super().__init__(job_id, f"{_called(job_id, job_type)} was given up: {reason}")
+        self.reason = reason
+
+
+class TimeLimitExceeded(JobError, TimeoutError):
+    """The job ran longer than its `time_limit` and was ended."""
+
+    def __init__(self, job_id: str, reason: str, job_type: str = "") -> None:
+        super().__init__(job_id, f"{_called(job_id, job_type)} was ended: {reason}")
         self.reason = reason
 
 

@@ -5,3 +5,11 @@ from typing import Final
 MAX_NAME: Final = 4096
 MAX_PRIORITY: Final = 1_000_000
 MAX_RETRIES: Final = 100
+# Nobody waits for ten years; longer is a mistake in units.
+MAX_SECONDS: Final = 10 * 366 * 24 * 3600.0
+# Between TERM and KILL.
+DEFAULT_GRACE_S: Final = 5.0
+# From this size on, arguments and results travel by file.
+PARCEL_BYTES: Final = 1 << 20
+# How many jobs a client may have submitted without an answer, unless the broker says less.
+CREDITS: Final = 1024

@@ -4,9 +4,9 @@ Each record checks its own closed sets, so that a wrong word is refused where it
 """
 
 from dataclasses import dataclass, field
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
-from .limits import MAX_NAME, MAX_PRIORITY, MAX_RETRIES
+from .limits import DEFAULT_GRACE_S, MAX_NAME, MAX_PRIORITY, MAX_RETRIES, MAX_SECONDS
 
 KINDS: Final = frozenset({"call", "command", "inline"})
 POLICIES: Final = frozenset({"spread", "pack"})
@@ -15,13 +15,20 @@ OUTCOMES: Final = frozenset(
     {"succeeded", "failed", "killed", "oom", "timed-out", "cancelled", "lost", "expired"}
 )
 HOWS: Final = frozenset({"interrupt", "terminate", "kill"})
-
+# What a worker has of an attempt: its body runs (or waits for blobs), it has ended, or it was
+# running in an incarnation of the worker that died, and so may have run.
+HELD: Final = frozenset({"running", "finished", "interrupted"})
 
 _HEX: Final = frozenset("0123456789abcdef")
 
 Scalar = int | float | str | bool
 # Every other number counts something, and is refused below zero.
 Signed = Annotated[int, "may be below zero"]
+
+
+def added(default: object) -> Any:
+    """A field that the protocol before this one did not have; peers of it mean the default."""
+    return field(default=default, metadata={"added": True})
 
 
 def require(ok: bool, what: str) -> None:
@@ -31,6 +38,14 @@ def require(ok: bool, what: str) -> None:
 
 def require_id(text: str, what: str = "job id") -> None:
     require(len(text) == 32 and _HEX.issuperset(text), f"{text[:40]!r} is not a {what}")
+
+
+def require_token(text: str) -> None:
+    """A name of a parcel: where it lies, whose it is, and which one."""
+    where, _, name = text.partition("-")
+    session, _, random = name.partition("-")
+    fine = where in ("shm", "disk") and len(session) == 32 and len(random) == 32
+    require(fine and _HEX.issuperset(session + random), f"{text[:40]!r} is not a token")
 
 
 def require_scalar(value: Scalar) -> None:
@@ -52,7 +67,11 @@ class Blob:
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """One job as its client describes it. Everything but the payload is in clear."""
+    """One job as its client describes it. Everything but the payload is in clear.
+
+    `timeout_s` bounds the wait for a device, `time_limit_s` each run. Of a large payload only
+    the `token` travels: it names a file (`parcels.py`).
+    """
 
     job_id: str
     job_type: str
@@ -74,6 +93,12 @@ class JobSpec:
     oom_retries: int
     enforce: bool
     payload: bytes = field(repr=False)
+    timeout_s: float | None = added(None)
+    time_limit_s: float | None = added(None)
+    retries: int = added(0)
+    retry_on: tuple[str, ...] = added(())
+    grace_s: float = added(DEFAULT_GRACE_S)
+    token: str = added("")
 
     def __post_init__(self) -> None:
         require_id(self.job_id)
@@ -85,6 +110,12 @@ class JobSpec:
         require(0 <= self.memory_bytes < 2**63, "memory is a number of bytes, or 0")
         require(abs(self.priority) <= MAX_PRIORITY, f"priority is within ±{MAX_PRIORITY}")
         require(0 <= self.oom_retries <= MAX_RETRIES, f"at most {MAX_RETRIES} retries")
+        require(0 <= self.retries <= MAX_RETRIES, f"at most {MAX_RETRIES} retries")
+        require(sum(map(len, self.retry_on)) <= MAX_NAME, "the causes of retries are too long")
+        for seconds in (self.timeout_s, self.time_limit_s, self.grace_s):
+            require(seconds is None or 0 <= seconds <= MAX_SECONDS, f"{seconds} seconds")
+        if self.token:
+            require_token(self.token)
         for value in self.by.values():
             require_scalar(value)
         if self.parent:
@@ -113,6 +144,10 @@ class Run:
     enforce: bool
     young: bool
     payload: bytes = field(repr=False)
+    detached: bool = added(False)
+    time_limit_s: float | None = added(None)
+    grace_s: float = added(DEFAULT_GRACE_S)
+    token: str = added("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +188,9 @@ class Result:
     """How an attempt ended, as its worker saw it.
 
     `need_bytes` is what it would have managed with, where its framework tells (else 0);
-    `asked_bytes` what it could not get when it ran out of memory.
+    `asked_bytes` what it could not get when it ran out of memory. `error_bases` are the names
+    of its exception's class and all its bases; `last_lines` the end of what it printed, unless
+    it succeeded.
     """
 
     job_id: str
@@ -171,8 +208,13 @@ class Result:
     error_type: str
     error_text: str
     payload: bytes = field(repr=False)
+    error_bases: tuple[str, ...] = added(())
+    last_lines: str = added("")
+    token: str = added("")
 
     def __post_init__(self) -> None:
+        if self.token:
+            require_token(self.token)
         require(self.outcome in OUTCOMES, f"unknown outcome {self.outcome[:40]!r}")
 
 
@@ -201,6 +243,8 @@ class Outcome:
     need_bytes: int
     largest_bytes: int
     payload: bytes = field(repr=False)
+    last_lines: str = added("")
+    token: str = added("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,3 +343,15 @@ class AttemptId:
 
     job_id: str
     attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """An attempt that a greeting worker still answers for, and what it has of it."""
+
+    job_id: str
+    attempt: int
+    state: str = added("running")
+
+    def __post_init__(self) -> None:
+        require(self.state in HELD, f"unknown state of an attempt {self.state[:40]!r}")

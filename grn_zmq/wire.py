@@ -1,8 +1,8 @@
 """Every message of the protocol. Client, broker and worker share this file and nothing else.
 
-Frames are made and checked by `codec.py`; the parts of messages are in `records.py`. Fields
-of type `bytes` are payload: opaque to the broker, opened only in the job process or by the
-client.
+Frames are made and checked by `codec.py`; the parts of messages are in `records.py`, what only
+workers hear and say in `worker_messages.py`. Fields of type `bytes` are payload: opaque to the
+broker, opened only in the job process or by the client.
 """
 
 from collections.abc import Mapping
@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from .codec import MAX_BODY_BYTES, MAX_HEADER_BYTES, BadMessage, Codec, Frames
+from .limits import CREDITS
 from .records import (
-    HOWS,
-    AttemptId,
     Begun,
     Blob,
-    DeviceFacts,
     DeviceRow,
     JobRow,
     JobSpec,
@@ -24,16 +22,45 @@ from .records import (
     Piece,
     ProfileRow,
     Released,
-    Result,
-    Run,
-    Use,
-    require,
+    added,
     require_id,
 )
+from .worker_messages import (
+    Assign,
+    Declined,
+    End,
+    EndIdle,
+    Finished,
+    Greet,
+    Leave,
+    Leaving,
+    Recorded,
+    Report,
+    Unknown,
+)
 
-__all__ = ["PROTOCOL", "BadMessage", "Frames", "decode", "encode"]
+__all__ = [
+    "PROTOCOL",
+    "Assign",
+    "BadMessage",
+    "Declined",
+    "End",
+    "EndIdle",
+    "Finished",
+    "Frames",
+    "Greet",
+    "Leave",
+    "Leaving",
+    "Recorded",
+    "Report",
+    "Unknown",
+    "decode",
+    "encode",
+]
 
-PROTOCOL: Final = 2
+PROTOCOL: Final = 3
+# Clients outlive an upgrade of the broker: those of the protocol before are served too.
+PROTOCOL_BEFORE: Final = PROTOCOL - 1
 
 # Enough to fill a loop turn, small enough that a header stays far below its limit.
 MAX_JOBS_PER_MESSAGE: Final = 128
@@ -137,13 +164,19 @@ class ForgetProfiles:
 
 @dataclass(frozen=True, slots=True)
 class Welcome:
-    """Broker -> client, worker: greeting taken. Messages of another epoch do not count."""
+    """Broker -> client, worker: greeting taken. Messages of another epoch do not count.
+
+    `greeting` repeats that of the worker, who believes only the answer to its last one; a
+    client may have as many jobs without answer as it has `credits`.
+    """
 
     kind: ClassVar[str] = "welcome"
 
     protocol: int
     epoch: int
     pid: int
+    greeting: int = added(0)
+    credits: int = added(CREDITS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,89 +292,22 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
-class Greet:
-    """Worker -> broker: the device I own, and every attempt I still have."""
+class Stop:
+    """Client -> broker: stop with all workers; with `drain` let running jobs end first."""
 
-    kind: ClassVar[str] = "greet"
+    kind: ClassVar[str] = "stop"
 
-    protocol: int
-    worker: str
-    incarnation: str
-    boot_id: str
-    pid: int
-    device: DeviceFacts
-    max_jobs: int | None
-    inventory: tuple[AttemptId, ...]
-
-    def __post_init__(self) -> None:
-        require_id(self.incarnation, "incarnation")
-        require(self.device.total_bytes > 0, "a device has memory")
+    drain: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
-    """Worker -> broker: how these attempts ended. Repeated until recorded."""
+class Stopping:
+    """Broker -> client: I am stopping; so many still run, so many stay for the next start."""
 
-    kind: ClassVar[str] = "finished"
+    kind: ClassVar[str] = "stopping"
 
-    epoch: int
-    results: tuple[Result, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """Worker -> broker: the device now. Also the heartbeat."""
-
-    kind: ClassVar[str] = "report"
-
-    used_bytes: int
-    foreign_bytes: int
-    idle_bytes: int
-    utilisation: float
-    uses: tuple[Use, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Assign:
-    """Broker -> worker: run these attempts, each inside its lease."""
-
-    kind: ClassVar[str] = "assign"
-
-    epoch: int
-    runs: tuple[Run, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """Broker -> worker: end these attempts, each with its whole process tree."""
-
-    kind: ClassVar[str] = "end"
-
-    epoch: int
-    how: str
-    attempts: tuple[AttemptId, ...]
-
-    def __post_init__(self) -> None:
-        require(self.how in HOWS, f"unknown way to end {self.how[:40]!r}")
-
-
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """Broker -> worker: these results are safe; forget them."""
-
-    kind: ClassVar[str] = "recorded"
-
-    epoch: int
-    attempts: tuple[AttemptId, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class EndIdle:
-    """Broker -> worker: end idle job processes; of one client only, if `session` is set."""
-
-    kind: ClassVar[str] = "end-idle"
-
-    session: str
+    running: int
+    kept: int = 0
 
 
 FromClient = (
@@ -356,8 +322,9 @@ FromClient = (
     | AskDevices
     | AskProfiles
     | ForgetProfiles
+    | Stop
 )
-FromWorker = Greet | Started | Finished | Report | Output | Want
+FromWorker = Greet | Started | Finished | Report | Output | Want | Declined | Leaving
 ToClient = (
     Welcome
     | Accepted
@@ -371,8 +338,11 @@ ToClient = (
     | DevicesAre
     | ProfilesAre
     | Forgotten
+    | Stopping
 )
-ToWorker = Welcome | Refused | Blobs | Assign | End | Recorded | EndIdle | Release
+ToWorker = (
+    Welcome | Refused | Blobs | Assign | End | Recorded | Unknown | EndIdle | Release | Leave
+)
 Message = FromClient | FromWorker | ToClient | ToWorker
 
 MESSAGES: Final[Mapping[str, type]] = {
@@ -382,15 +352,16 @@ MESSAGES: Final[Mapping[str, type]] = {
         AskProfiles, ForgetProfiles, ProfilesAre, Forgotten,
         Welcome, Accepted, Refused, Want, Cancelling, Ended, JobsAre, DevicesAre,
         Blobs, Output, Started, Greet, Finished, Report, Assign, End, Recorded, EndIdle,
+        Unknown, Declined, Leaving, Leave, Stop, Stopping,
     )
 }  # fmt: skip
 
 _codec = Codec(MESSAGES.values())
 
 
-def encode(message: Message) -> Frames:
-    """Give the frames of a message, without addresses."""
-    return _codec.encode(message)
+def encode(message: Message, protocol: int = PROTOCOL) -> Frames:
+    """Give the frames of a message, without addresses, as this protocol writes them."""
+    return _codec.encode(message, before=protocol == PROTOCOL_BEFORE)
 
 
 def decode(frames: Frames) -> Message:

@@ -3,7 +3,7 @@
 import base64
 import json
 import math
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -14,7 +14,16 @@ from hypothesis import strategies as st
 
 from grn_zmq import wire
 from grn_zmq.codec import MAX_HEADER_BYTES, MAX_ITEMS, MAX_TEXT
-from grn_zmq.records import Begun, Blob, Numbered
+from grn_zmq.records import (
+    Begun,
+    Blob,
+    Held,
+    JobSpec,
+    Numbered,
+    Outcome,
+    Result,
+    Run,
+)
 from tests.builders import (
     a_device_row,
     a_greet,
@@ -27,22 +36,52 @@ from tests.builders import (
     a_result,
     a_run,
     a_spec,
+    a_token,
     a_use,
     an_attempt,
     an_id,
     an_outcome,
+    held,
 )
 
-GOLDEN: Final[dict[str, list[str]]] = json.loads(
+# By protocol: what this one writes, and what the one before wrote.
+_GOLDEN: Final[dict[str, dict[str, list[str]]]] = json.loads(
     (Path(__file__).parent / "golden_frames.json").read_text()
 )
+GOLDEN: Final = _GOLDEN[str(wire.PROTOCOL)]
+GOLDEN_BEFORE: Final = _GOLDEN[str(wire.PROTOCOL_BEFORE)]
+
+LIFECYCLE: Final[dict[str, Any]] = {
+    "timeout_s": 0.0,
+    "time_limit_s": 3600.0,
+    "retries": 3,
+    "retry_on": ("lost", "ValueError"),
+    "grace_s": 1.5,
+    "token": a_token(),
+}
+
+LOST_WORDS: Final[dict[str, Any]] = {
+    "error_bases": ("builtins.ValueError", "ValueError", "Exception"),
+    "last_lines": "line",
+    "token": a_token(2),
+}
+
+RUN_WORDS: Final[dict[str, Any]] = {
+    "detached": True,
+    "time_limit_s": 60.0,
+    "grace_s": 0.5,
+    "token": a_token(4, "disk"),
+}
 
 EXAMPLES: Final[dict[str, wire.Message]] = {
     message.kind: message
     for message in (
         a_hello(),
         wire.Submit(
-            (a_spec(1, by={"n": 3, "p": -0.5, "m": "s", "b": True}), a_spec(2, priority=-3))
+            (
+                a_spec(1, by={"n": 3, "p": -0.5, "m": "s", "b": True}, **LIFECYCLE),
+                a_spec(2, priority=-3),
+            )
         ),
         wire.Cancel((an_id(1), an_id(2)), interrupt=True),
         wire.Release((a_release(1, failed=True), a_release(2, attempt=3))),
@@ -54,25 +93,51 @@ EXAMPLES: Final[dict[str, wire.Message]] = {
         wire.ForgetProfiles(("train.py::fit",)),
         wire.ProfilesAre((a_profile_row(),), more=False),
         wire.Forgotten(2),
-        wire.Welcome(wire.PROTOCOL, epoch=1_700_000_000_000, pid=77),
+        wire.Welcome(wire.PROTOCOL, epoch=1_700_000_000_000, pid=77, greeting=4, credits=64),
         wire.Accepted((Numbered(an_id(1), 1),)),
         wire.Refused("id-conflict", "make a new id", (an_id(1),)),
         wire.Want(("f" * 64, "c" * 64)),
         wire.Cancelling((an_id(1),)),
-        wire.Ended((an_outcome(1), an_outcome(2, outcome="killed", signal=9, payload=b""))),
+        wire.Ended(
+            (
+                an_outcome(1),
+                an_outcome(2, outcome="killed", signal=9, payload=b"", last_lines="Killed"),
+                an_outcome(3, payload=b"", token=a_token(3, "disk")),
+            )
+        ),
         wire.JobsAre((a_job_row(),), more=True),
         wire.DevicesAre((a_device_row(),)),
         wire.Blobs((Blob("f" * 64, b"function"), Blob("c" * 64, b"context"))),
         wire.Output((a_piece(1, stream="stderr", data="naïve ✓".encode()), a_piece(2))),
         wire.Started((Begun(an_id(1), 1, "host:0", False, {"CUDA_VISIBLE_DEVICES": "GPU-1"}),)),
-        a_greet(inventory=(an_attempt(1),), max_jobs=4),
-        wire.Finished(5, (a_result(1), a_result(2, outcome="failed", exit_status=3))),
+        a_greet(
+            inventory=(held(1), held(2, 3, "finished"), held(3, 1, "interrupted")),
+            max_jobs=4,
+            greeting=6,
+        ),
+        wire.Finished(
+            5, (a_result(1), a_result(2, outcome="failed", exit_status=3, **LOST_WORDS))
+        ),
         a_report(used_bytes=3, foreign_bytes=2, utilisation=0.5, uses=(a_use(1),)),
-        wire.Assign(5, (a_run(1), a_run(2, payload=b""))),
+        wire.Assign(5, (a_run(1), a_run(2, payload=b"", **RUN_WORDS))),
         wire.End(5, "interrupt", (an_attempt(1), an_attempt(2, 3))),
         wire.Recorded(5, (an_attempt(1),)),
         wire.EndIdle(an_id(900)),
+        wire.Unknown(5, (an_attempt(1),)),
+        wire.Declined(5, "No space left on device", (an_attempt(1), an_attempt(2, 2))),
+        wire.Leaving(),
+        wire.Leave(),
+        wire.Stop(drain=True),
+        wire.Stopping(running=2, kept=7),
     )
+}
+
+# What the golden frames of the protocol before were made of, where that is not the above.
+EXAMPLES_BEFORE: Final[dict[str, wire.Message]] = {
+    "ended": wire.Ended(
+        (an_outcome(1), an_outcome(2, outcome="killed", signal=9, payload=b""))
+    ),
+    "greet": a_greet(inventory=(held(1),), max_jobs=4),
 }
 
 ANY_VALUE = st.recursive(
@@ -144,6 +209,78 @@ def test_golden_frames_are_still_understood(kind: str) -> None:
     assert wire.decode(frames) == EXAMPLES[kind]
 
 
+def before(value: Any) -> Any:
+    """A message as the protocol before meant it: without what was added since."""
+    if isinstance(value, tuple):
+        return tuple(map(before, value))
+    if not is_dataclass(value) or isinstance(value, type):
+        return value
+    changes = {
+        one.name: one.default if "added" in one.metadata else before(getattr(value, one.name))
+        for one in fields(value)
+    }
+    if "protocol" in changes:
+        changes["protocol"] = wire.PROTOCOL_BEFORE
+    return replace(value, **changes)
+
+
+@pytest.mark.parametrize("kind", GOLDEN_BEFORE)
+def test_f53_frames_of_the_protocol_before_are_understood(kind: str) -> None:
+    frames = [base64.b64decode(frame) for frame in GOLDEN_BEFORE[kind]]
+
+    assert wire.decode(frames) == before(EXAMPLES_BEFORE.get(kind, EXAMPLES[kind]))
+
+
+@pytest.mark.parametrize("kind", GOLDEN_BEFORE)
+def test_f53_a_peer_of_the_protocol_before_is_answered_in_its_words(kind: str) -> None:
+    message = EXAMPLES_BEFORE.get(kind, EXAMPLES[kind])
+    if hasattr(message, "protocol"):
+        message = replace(message, protocol=wire.PROTOCOL_BEFORE)
+
+    frames = wire.encode(message, wire.PROTOCOL_BEFORE)
+
+    assert [base64.b64encode(frame).decode() for frame in frames] == GOLDEN_BEFORE[kind]
+
+
+def test_the_protocol_before_knew_all_but_the_newest_messages() -> None:
+    newest = {"unknown", "declined", "leaving", "leave", "stop", "stopping"}
+
+    assert set(GOLDEN_BEFORE) == set(wire.MESSAGES) - newest
+
+
+@pytest.mark.parametrize("record", [JobSpec, Run, Result, Outcome, Held])
+def test_what_was_added_stands_at_the_end_and_has_a_default(record: type) -> None:
+    marks = ["added" in one.metadata for one in fields(record)]
+
+    assert marks == sorted(marks)
+    assert any(marks)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_a_part_of_what_was_added_is_refused(count: int) -> None:
+    message = wire.Submit((a_spec(),))
+    header = header_of(message)
+    header[1][0][0] = header[1][0][0][:-count]
+
+    assert_refused([msgpack.packb(header), *wire.encode(message)[1:]], "fields")
+
+
+@pytest.mark.parametrize(
+    "token", ["", "shm", "shm-1-2", f"ram-{an_id(1)}-{an_id(2)}", f"shm-{an_id(1)}-../../x"]
+)
+def test_a_token_that_is_no_name_of_a_parcel_is_refused(token: str) -> None:
+    if token:
+        assert_refused(a_submit_with("token", token), "not a token")
+    else:
+        wire.decode(a_submit_with("token", token))
+
+
+@pytest.mark.parametrize("field", ["timeout_s", "time_limit_s", "grace_s"])
+@pytest.mark.parametrize("value", [-1.0, math.nan, math.inf, 1e12])
+def test_seconds_are_bounded(field: str, value: float) -> None:
+    assert_refused(a_submit_with(field, value))
+
+
 def test_payload_is_one_frame_in_the_order_of_the_fields() -> None:
     frames = wire.encode(wire.Blobs((Blob("a", b"one"), Blob("b", b"two"))))
 
@@ -194,13 +331,19 @@ def test_an_unknown_kind_is_refused() -> None:
     assert_refused([msgpack.packb(["x" * 1000, []])], "unknown kind")
 
 
+def fewer(message: wire.Message, values: list[Any]) -> list[Any] | None:
+    """The fields without the last one, or two where the protocol before had just those."""
+    added = sum("added" in one.metadata for one in fields(message))
+    return values[: -2 if added == 1 else -1] if values else None
+
+
 @pytest.mark.parametrize("kind", EXAMPLES)
 @pytest.mark.parametrize("change", ["one more", "one less", "a map", "none"])
 def test_a_wrong_number_of_fields_is_refused(kind: str, change: str) -> None:
     header = header_of(EXAMPLES[kind])
     changed: dict[str, object] = {
         "one more": [*header[1], 0],
-        "one less": header[1][:-1] if header[1] else None,
+        "one less": fewer(EXAMPLES[kind], header[1]),
         "a map": {"protocol": 1},
         "none": None,
     }
