@@ -8,7 +8,9 @@ import click
 
 from grn_zmq import log
 from grn_zmq.errors import GrnError
+from grn_zmq.failpoints import arm
 from grn_zmq.lifeline import end_with_parent
+from grn_zmq.parcels import find_parcels
 from grn_zmq.paths import find_places, state_file
 
 from .server import BrokerServer
@@ -41,7 +43,8 @@ def _allow_many_peers() -> None:
 )
 @click.option("--debug", "-d", is_flag=True, help="Log every request and decision.")
 @click.option("--supervisor", default=0, hidden=True, help="Whom `grn stop` must signal.")
-def main(settings: Settings, debug: bool, supervisor: int) -> None:
+@click.option("--failpoints", default="", hidden=True, help="For tests: orders to fail.")
+def main(settings: Settings, debug: bool, supervisor: int, failpoints: str) -> None:
     """Run the broker in the foreground until SIGTERM or Ctrl-C.
 
     \b
@@ -54,10 +57,12 @@ def main(settings: Settings, debug: bool, supervisor: int) -> None:
     if supervisor:
         end_with_parent(supervisor)
     os.umask(0o077)
+    arm(failpoints)
     _allow_many_peers()
     try:
         places, state = find_places(os.environ), state_file(os.environ)
-        BrokerServer(places, state, settings, supervisor).run()
+        parcels = find_parcels(os.environ)
+        sys.exit(BrokerServer(places, state, parcels, settings, supervisor).run())
     except GrnError as error:
         sys.exit(f"grn-broker: {error}")
 

@@ -1,9 +1,14 @@
-"""Functions and contexts, kept by digest while a connected client or a live job needs them."""
+"""Functions and contexts, kept by digest while a connected client or a live job needs them.
+
+The journal has those that a job needed, until they go from here too.
+"""
 
 from dataclasses import dataclass, field
 from typing import Final
 
 from grn_zmq.records import Blob
+
+from .changes import Changes
 
 # Without a live job that needs it, a blob is kept only to spare its client sending it again.
 MOST_UNUSED: Final = 256
@@ -15,11 +20,17 @@ class _Kept:
     blob: Blob
     sessions: set[str] = field(default_factory=set)
     jobs: int = 0
+    stored: bool = False
 
 
 @dataclass(slots=True)
 class Blobs:
+    _changes: Changes = field(default_factory=Changes)
     _kept: dict[str, _Kept] = field(default_factory=dict)
+
+    def restore(self, blob: Blob) -> None:
+        """Take back what the journal had."""
+        self._kept[blob.digest] = _Kept(blob, stored=True)
 
     def put(self, blob: Blob, session: str) -> None:
         self._kept.setdefault(blob.digest, _Kept(blob)).sessions.add(session)
@@ -30,7 +41,11 @@ class Blobs:
 
     def hold(self, digest: str) -> None:
         """A live job needs this blob."""
-        self._kept[digest].jobs += 1
+        kept = self._kept[digest]
+        kept.jobs += 1
+        if not kept.stored:
+            kept.stored = True
+            self._changes.batch.blobs.append(kept.blob)
 
     def let_go(self, digest: str) -> None:
         """A job that needed this blob has ended."""
@@ -47,7 +62,7 @@ class Blobs:
         for blob in unused:
             if count <= MOST_UNUSED and size <= MOST_UNUSED_BYTES:
                 return
-            del self._kept[blob.digest]
+            self._drop(blob.digest)
             count, size = count - 1, size - len(blob.data)
 
     def forget(self, session: str) -> None:
@@ -56,10 +71,19 @@ class Blobs:
             self._kept[digest].sessions.discard(session)
             self._drop_unneeded(digest)
 
+    def drop_unneeded(self) -> None:
+        """Let go of what neither a job nor a client needs."""
+        for digest in list(self._kept):
+            self._drop_unneeded(digest)
+
     def _drop_unneeded(self, digest: str) -> None:
         kept = self._kept[digest]
         if not kept.sessions and not kept.jobs:
-            del self._kept[digest]
+            self._drop(digest)
+
+    def _drop(self, digest: str) -> None:
+        if self._kept.pop(digest).stored:
+            self._changes.batch.lost_blobs.append(digest)
 
     def __contains__(self, digest: str) -> bool:
         return digest in self._kept

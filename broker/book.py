@@ -1,5 +1,6 @@
 """The lives of jobs: accepted once, ended once, and everybody who waits is told."""
 
+from collections import Counter
 from dataclasses import replace
 from typing import Final
 
@@ -7,14 +8,21 @@ from grn_zmq import wire
 from grn_zmq.batches import parts
 from grn_zmq.records import AttemptId, DeviceFacts, JobSpec, Outcome, Result
 
+from .adrift import Adrift
 from .blobs import Blobs
-from .effects import Effect, Note, Peer, Send
-from .jobs import LEASED, Job, Step
+from .changes import KeptSession
+from .effects import Discard, Effect, Note, Peer, Send
+from .handing import enqueue, give_up
+from .jobs import LEASED, NOTHING, Job, Step
+from .keeping import Keeping
 from .ordering import OrderKey, order_key
-from .peers import Session, Worker
+from .patience import Fading, Patience
+from .peers import NOBODY, Session, Worker
+from .poison import Poison
 from .profiles import Profiles
 from .recovering import ALONE
 from .sharing import Sharing
+from .specs import compact
 from .waiting import Waiting
 
 # Ended jobs that lists and `attach` still find; the oldest go first.
@@ -42,12 +50,25 @@ class Book:
         # Set by whatever may let a waiting job start; without it no pass is needed.
         self.stirred = True
         self.sessions: dict[str, Session] = {}
+        # How many live jobs each client submitted or watches, also one that is gone for now.
+        self.bound: Counter[str] = Counter()
         self.workers: dict[str, Worker] = {}
         # Every device that ever had a worker, as it was then: workers come back.
         self.devices: dict[str, DeviceFacts] = {}
-        self.blobs = Blobs()
-        self._numbers = 0
-        self._result_bytes = 0
+        self.adrift = Adrift()
+        self.keeping = Keeping(self.workers, self.adrift)
+        self.changes = self.keeping.changes
+        self.blobs = Blobs(self.changes)
+        self.patience = Patience()
+        self.poison = Poison()
+        self.fading = Fading()
+        self.numbers = 0
+        self.last_admitted = 0
+        self.payload_bytes = 0
+        # Attempts that workers claimed and nobody gave them: must never happen.
+        self.alarms = 0
+        self.stopping = False
+        self.result_bytes = 0
 
     def _order_of(self, job: Job) -> OrderKey:
         duration_s = self.profiles.duration_s(job.key, "")
@@ -77,26 +98,51 @@ class Book:
         ]
         return max(sizes, default=0)
 
-    def welcome(self, peer: Peer) -> Send:
-        return Send(peer, wire.Welcome(wire.PROTOCOL, self.epoch, self.pid))
+    def welcome(self, peer: Peer, greeting: int = 0, protocol: int = wire.PROTOCOL) -> Send:
+        message = wire.Welcome(protocol, self.epoch, self.pid, greeting)
+        return Send(peer, message, protocol=protocol)
 
     def accept(self, session: Session, spec: JobSpec, now: float) -> Job:
         """Take a new job; it queues as soon as its blobs are here."""
-        self._numbers += 1
-        job = Job(spec, self._numbers, session.name, queued_at=now)
-        if not spec.detached:
-            job.watchers.add(session.name)
+        self.numbers += 1
+        job = Job(compact(spec), self.numbers, session.name, queued_at=now)
         self.jobs[job.job_id] = job
-        job.missing = {digest for digest in job.digests if digest not in self.blobs}
+        self.bound[session.name] += 1
+        if not spec.detached:
+            job.watchers = (session.name,)
+            self._keep_session(session)
+        missing = frozenset(one for one in job.digests if one not in self.blobs)
+        job.missing = missing or NOTHING
         for digest in set(job.digests) - job.missing:
             self.blobs.hold(digest)
         self._note_parent(job)
         self.profiles.note_version(spec.job_type, spec.version)
+        self.payload_bytes += job.payload_bytes
         if job.missing:
             self._incomplete[job.job_id] = job
         else:
-            self.waiting.add(job)
+            self._admit(job)
+            self._enqueue(job)
         return job
+
+    def _admit(self, job: Job) -> None:
+        """Jobs are kept in the order of their numbers: who was late to be complete gets anew."""
+        if job.number < self.last_admitted:
+            self.numbers += 1
+            job.number = self.numbers
+            self.jobs[job.job_id] = self.jobs.pop(job.job_id)
+        self.last_admitted = job.number
+
+    def _keep_session(self, session: Session) -> None:
+        """Its attached jobs end with it, also if that happens while no broker looks."""
+        if not session.stored:
+            session.stored = True
+            self.changes.keep_session(KeptSession(session.name, session.pid))
+
+    def _enqueue(self, job: Job, *, first: bool = False) -> None:
+        self.waiting.add(job, first=first)
+        self.patience.add(job)
+        self.keeping.touch(job)
 
     def _note_parent(self, job: Job) -> None:
         """A job that submits is measured no longer, and keeps only what it uses."""
@@ -104,22 +150,29 @@ class Book:
         if parent is None or not parent.live:
             return
         parent.submitted_jobs = True
-        if not job.spec.detached:
-            parent.waiting_children += 1
-            job.counted_by_parent = True
+        self.count_in(job)
         if parent.state in LEASED:
-            self.workers[parent.worker].ledger.shrink_to_use(parent.job_id)
+            if parent.job_id not in self.adrift:
+                self.workers[parent.worker].ledger.shrink_to_use(parent.job_id)
+            self.keeping.touch(parent)
             self.stirred = True
+
+    def count_in(self, job: Job) -> None:
+        """Its parent waits for it, unless it is detached."""
+        if not job.spec.detached:
+            self.jobs[job.spec.parent].waiting_children += 1
+            job.counted_by_parent = True
 
     def arrived(self, digest: str) -> list[Job]:
         """A missing blob is here: queue the jobs that lacked nothing else, and name them."""
         complete: list[Job] = []
         for job in [job for job in self._incomplete.values() if digest in job.missing]:
             self.blobs.hold(digest)
-            job.missing.discard(digest)
+            job.missing = job.missing - {digest}
             if not job.missing:
                 del self._incomplete[job.job_id]
-                self.waiting.add(job)
+                self._admit(job)
+                self._enqueue(job)
                 complete.append(job)
         return complete
 
@@ -129,8 +182,8 @@ class Book:
         job.take(Step.REQUEUE)
         job.runs_stand_in = False
         job.worker = job.device = ""
-        job.started_at = None
-        self.waiting.add(job, first=True)
+        job.started_at = job.begun = None
+        self._enqueue(job, first=True)
         return [note]
 
     def end(self, job: Job, step: Step, outcome: Outcome, now: float) -> list[Effect]:
@@ -138,25 +191,58 @@ class Book:
         job.take(step)
         self.stirred = True  # a device may have been kept for it
         job.ended_at = now
+        job.begun = None
         job.outcome = replace(outcome, outcome=job.state.value)
-        job.drop_payload()
-        self._result_bytes += len(outcome.payload)
+        job.result_bytes = len(outcome.payload)
+        self.result_bytes += job.result_bytes
+        self.payload_bytes -= job.payload_bytes
+        self.keeping.touch(job)
         self.ended[job.job_id] = None
         for digest in set(job.digests) - job.missing:
             self.blobs.let_go(digest)
-        job.missing.clear()
-        self._incomplete.pop(job.job_id, None)
+        job.missing = NOTHING
+        if self._incomplete.pop(job.job_id, None):
+            self._admit(job)
         if job.counted_by_parent:
             self.jobs[job.spec.parent].waiting_children -= 1
             job.counted_by_parent = False
-        for name in job.watchers:
-            self.sessions[name].unreceived.add(job.job_id)
-        note = Note("ended", {**facts_of(job), "outcome": job.state.value})
-        return [note, *self.tell(job, wire.Ended((job.outcome,)))]
+        effects: list[Effect] = [Note("ended", {**facts_of(job), "outcome": job.state.value})]
+        if job.spec.token:
+            effects.append(Discard(job.spec.token))
+        for name in {job.session, *job.watchers}:
+            self.unbind(name)
+        for name in sorted(job.watchers):
+            effects += enqueue(job, self.sessions[name], self.jobs)
+        if not job.watchers and not job.spec.detached:
+            self.fading.add(job, now)
+        return effects
 
     def tell(self, job: Job, message: wire.Message) -> list[Effect]:
-        """Send this to everyone who waits for the job."""
-        return [Send(self.sessions[name].peer, message) for name in sorted(job.watchers)]
+        """Send this to everyone who waits for the job and is here."""
+        sessions = [self.sessions[name] for name in sorted(job.watchers)]
+        return [
+            Send(one.peer, message, protocol=one.protocol)
+            for one in sessions
+            if one.peer != NOBODY
+        ]
+
+    def watch(self, job: Job, session: Session) -> None:
+        """This client is to be told how the job goes on."""
+        if session.name not in job.watchers:
+            job.watchers = (*job.watchers, session.name)
+            self.bound[session.name] += session.name != job.session
+
+    def unwatch(self, job: Job, name: str) -> None:
+        """This client is gone, and told no more."""
+        if name in job.watchers:
+            job.watchers = tuple(one for one in job.watchers if one != name)
+            if name != job.session:
+                self.unbind(name)
+
+    def unbind(self, name: str) -> None:
+        self.bound[name] -= 1
+        if not self.bound[name]:
+            del self.bound[name]
 
     def end_attempts(self, worker: Worker, how: str, attempts: list[AttemptId]) -> list[Effect]:
         """Have a worker end these attempts, in as few messages as will do."""
@@ -165,29 +251,38 @@ class Book:
             for part in parts(attempts, wire.MAX_JOBS_PER_MESSAGE)
         ]
 
-    def hand_over(self, job: Job) -> None:
-        """The caller of an attached job has its result, and nobody else was promised it."""
-        job.handed_over = True
-        self._drop_result(job)
-
-    def _drop_result(self, job: Job) -> None:
+    def let_go_of_result(self, job: Job) -> list[Effect]:
+        """The value of an ended job is no longer kept; how it ended still is."""
         assert job.outcome is not None
-        self._result_bytes -= len(job.outcome.payload)
-        job.outcome = replace(job.outcome, payload=b"")
+        token = job.outcome.token
+        job.expired = True
+        self.result_bytes -= job.result_bytes
+        job.result_bytes = 0
+        job.outcome = replace(job.outcome, payload=b"", token="")
+        self.changes.batch.expired.append(job.job_id)
+        return [Discard(token)] if token else []
 
-    def forget_old(self, now: float) -> None:
-        """Let go of ended jobs that nobody will ask for again."""
+    def forget_old(self, now: float) -> list[Effect]:
+        """Let go of results that were fetched, and of ended jobs nobody will ask for again."""
+        effects: list[Effect] = []
+        for job_id in self.fading.over(now):
+            job = self.jobs.get(job_id)
+            if job is not None and not job.expired:
+                effects += self.let_go_of_result(job)
         while self.ended:
             job = self.jobs[next(iter(self.ended))]
             old = now - (job.ended_at or now) > KEEP_RESULT_S
-            many = len(self.ended) > KEEP_ENDED or self._result_bytes > KEEP_RESULT_BYTES
+            many = len(self.ended) > KEEP_ENDED or self.result_bytes > KEEP_RESULT_BYTES
             if not (old or many) or job.waiting_children:
-                return
-            self._drop_result(job)
+                return effects
+            if not job.expired:
+                effects += self.let_go_of_result(job)
             for session in self.sessions.values():
-                session.unreceived.discard(job.job_id)
+                effects += give_up(job, session)
+            self.changes.batch.forgotten.append(job.job_id)
             del self.ended[job.job_id]
             del self.jobs[job.job_id]
+        return effects
 
 
 def outcome_of(job: Job, result: Result, now: float) -> Outcome:
@@ -211,6 +306,8 @@ def outcome_of(job: Job, result: Result, now: float) -> Outcome:
         need_bytes=0,
         largest_bytes=0,
         payload=result.payload,
+        last_lines=result.last_lines,
+        token=result.token,
     )
 
 

@@ -10,8 +10,14 @@ By = tuple[tuple[str, Scalar], ...]
 Key = tuple[str, By]
 
 
+# There are very many jobs of few types, and most say nothing of their arguments.
+_plain: dict[str, Key] = {}
+
+
 def key_of(job_type: str, by: Mapping[str, Scalar]) -> Key:
     """Give the key of a job: its type and the arguments that change its need."""
+    if not by:
+        return _plain.setdefault(job_type, (job_type, ()))
     return job_type, tuple(sorted(by.items()))
 
 

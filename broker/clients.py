@@ -1,29 +1,32 @@
 """What clients ask for: take jobs, end them, tell how they ended, list them."""
 
-from collections.abc import Callable
-from typing import Final
-
 from grn_zmq import wire
-from grn_zmq.batches import batches, parts, share_of_message
-from grn_zmq.records import AttemptId, JobRow, Numbered, Released
+from grn_zmq.batches import parts
+from grn_zmq.records import Numbered, Released
 
-from .book import Book, facts_of, not_for_you, outcome_without_result, wrong_version
-from .effects import Effect, Forget, Note, Peer, Send, Watch
-from .jobs import LEASED, Job, State, Step
-from .peers import Session
-from .scheduler import Hold
-from .views import device_row, job_row, profile_row
-from .waiting import ClassKey, class_of
-
-ROWS_PER_MESSAGE: Final = 200
+from . import handing
+from .admission import Admission
+from .book import Book, facts_of, not_for_you, wrong_version
+from .cancelling import Cancelling
+from .changes import Death
+from .effects import DiscardOf, Effect, Note, Peer, Send, Watch
+from .jobs import LEASED, Job, State
+from .listing import Listing
+from .peers import NOBODY, Session
+from .settings import Settings
 
 
 class Clients:
     """Reacts to the messages of client processes."""
 
-    def __init__(self, book: Book, why: Callable[[Job, float], Hold | None]) -> None:
+    def __init__(
+        self, book: Book, settings: Settings, cancelling: Cancelling, listing: Listing
+    ) -> None:
         self._book = book
-        self._why = why
+        self._settings = settings
+        self._cancelling = cancelling
+        self._listing = listing
+        self.admission = Admission(book, settings)
         self._by_peer: dict[Peer, Session] = {}
 
     def by_peer(self, peer: Peer) -> Session | None:
@@ -42,55 +45,100 @@ class Clients:
             case wire.Attach():
                 return self._on_attach(session, message)
             case wire.Received():
-                return self._on_received(session, message)
+                return self._on_received(session, message, now)
             case wire.AskJobs():
-                return self._on_ask_jobs(session, message, now)
+                return self._listing.jobs(session, message, now)
             case wire.AskDevices():
-                rows = tuple(device_row(worker) for worker in self._book.workers.values())
-                return [Send(session.peer, wire.DevicesAre(rows))]
+                return self._listing.devices(session)
             case wire.AskProfiles():
-                return self._on_ask_profiles(session, message)
+                return self._listing.profiles(session, message)
             case wire.ForgetProfiles():
-                return self._on_forget_profiles(session, message)
+                return self._on_forget_profiles(session, message, now)
         return not_for_you(session.peer, message, "a client")
 
     def on_hello(self, peer: Peer, message: wire.Hello) -> list[Effect]:
         """A client is here, or here again: hand over what it has not received."""
-        if message.protocol != wire.PROTOCOL:
+        if message.protocol not in (wire.PROTOCOL, wire.PROTOCOL_BEFORE):
             return wrong_version(peer, message.protocol)
         session = self._book.sessions.get(message.session)
         if session is None:
             session = Session(message.session, peer, message.pid)
             self._book.sessions[message.session] = session
         self._by_peer.pop(session.peer, None)
-        session.peer = peer
+        session.peer, session.pid, session.protocol = peer, message.pid, message.protocol
+        session.away_at = None
         self._by_peer[peer] = session
-        outcomes = [self._book.jobs[job_id].outcome for job_id in sorted(session.unreceived)]
+        handing.begin_again(session)
         return [
             Watch(session.name, message.pid),
-            self._book.welcome(peer),
-            *(Send(peer, wire.Ended((outcome,))) for outcome in outcomes if outcome),
+            self._book.welcome(peer, protocol=message.protocol),
+            *self._running_of(session),
+            *handing.pump(session, self._book.jobs),
+        ]
+
+    def _running_of(self, session: Session) -> list[Effect]:
+        """Tell again which of its jobs have begun: it may have missed that."""
+        if not self._book.bound[session.name]:
+            return []
+        begun = [
+            job.begun
+            for worker in self._book.workers.values()
+            for job in map(self._book.jobs.__getitem__, worker.ledger.leases)
+            if job.begun is not None and session.name in job.watchers
+        ]
+        return [
+            Send(session.peer, wire.Started(part), protocol=session.protocol)
+            for part in parts(begun, wire.MAX_JOBS_PER_MESSAGE)
+        ]
+
+    def disconnected(self, peer: Peer, now: float) -> None:
+        """Its connection is gone, perhaps for a moment; its process is another matter."""
+        session = self._by_peer.pop(peer, None)
+        if session is not None:
+            session.peer = NOBODY
+            session.away_at = now
+            handing.begin_again(session)
+
+    def absent(self, now: float) -> list[str]:
+        """The clients that have been away for too long, though their processes live."""
+        return [
+            one.name
+            for one in self._book.sessions.values()
+            if one.away_at is not None and now - one.away_at >= self._settings.away_s
         ]
 
     def lose(self, session: Session, now: float) -> list[Effect]:
         """The client process is gone: its attached jobs go with it."""
         effects: list[Effect] = [Note("client gone", {"pid": session.pid}, "debug")]
-        for job in self._book.jobs.values():
-            job.watchers.discard(session.name)
-        effects += self._cancel(self._bound_to(session), "terminate", now)
+        mine = self._jobs_of(session) if self._book.bound[session.name] else []
+        for job in mine:
+            self._book.unwatch(job, session.name)
+        ending = [
+            job
+            for job in mine
+            # A detached one if it never was complete.
+            if job.session == session.name and (not job.spec.detached or job.missing)
+        ]
+        effects += self._cancelling.cancel(ending, "terminate", now)
+        for job_id in session.unreceived:
+            if not self._book.jobs[job_id].spec.detached:
+                self._book.fading.add(self._book.jobs[job_id], now)
         self._book.blobs.forget(session.name)
+        needed = frozenset(job.spec.token for job in mine if job.live and job.spec.token)
+        effects.append(DiscardOf(session.name, needed))
+        if session.stored:
+            self._book.changes.lose_session(session.name)
         del self._book.sessions[session.name]
         self._by_peer.pop(session.peer, None)
         for worker in self._book.workers.values():
             effects.append(Send(worker.peer, wire.EndIdle(session.name)))
         return effects
 
-    def _bound_to(self, session: Session) -> list[Job]:
-        """The jobs that end with their client: a detached one if it never was complete."""
+    def _jobs_of(self, session: Session) -> list[Job]:
         return [
             job
             for job in self._book.jobs.values()
-            if job.session == session.name and (not job.spec.detached or job.missing)
+            if job.live and (job.session == session.name or session.name in job.watchers)
         ]
 
     def _on_submit(self, session: Session, message: wire.Submit, now: float) -> list[Effect]:
@@ -99,14 +147,20 @@ class Clients:
         missing: set[str] = set()
         for spec in message.jobs:
             job = self._book.jobs.get(spec.job_id)
+            refusal = None
             if job is not None and not job.is_of(spec):
                 text = f"job id {spec.job_id} is taken by another job: make a new id"
                 refusal = wire.Refused("id-conflict", text, (spec.job_id,))
+            elif job is None:
+                refusal = self.admission.refuse(spec, now)
+            if refusal is not None:
                 effects.append(Send(session.peer, refusal))
                 continue
             if job is None:
                 job = self._book.accept(session, spec, now)
                 effects.append(Note("accepted", facts_of(job), "debug"))
+            elif job.session == session.name and not job.spec.detached:
+                effects += self._wait_for(session, job)  # it was away, and given up
             if job.missing:  # not safe here yet, so not accepted yet
                 missing |= job.missing
             else:
@@ -122,53 +176,17 @@ class Clients:
         for blob in message.blobs:
             self._book.blobs.put(blob, session.name)
             complete += self._book.arrived(blob.digest)
-        return self._accepted(complete)
-
-    def _accepted(self, jobs: list[Job]) -> list[Effect]:
-        """Whoever sent the last blob, it is the owners who wait for the answer."""
-        numbers: dict[str, list[Numbered]] = {}
-        for job in jobs:
-            numbers.setdefault(job.session, []).append(Numbered(job.job_id, job.number))
-        return [
-            Send(self._book.sessions[owner].peer, wire.Accepted(part))
-            for owner, numbered in numbers.items()
-            for part in parts(numbered, wire.MAX_JOBS_PER_MESSAGE)
-        ]
+        return self._cancelling.accepted(complete)
 
     def _on_cancel(self, session: Session, message: wire.Cancel, now: float) -> list[Effect]:
         how = "interrupt" if message.interrupt else "terminate"
         known = [self._book.jobs[one] for one in message.job_ids if one in self._book.jobs]
-        effects = self._cancel(known, how, now)
+        effects = self._cancelling.cancel(known, how, now)
         doomed = tuple(
             job.job_id for job in known if job.cancelling or job.state is State.CANCELLED
         )
         # First the decision, then the outcomes that follow from it.
         return [Send(session.peer, wire.Cancelling(doomed)), *effects]
-
-    def _cancel(self, jobs: list[Job], how: str, now: float) -> list[Effect]:
-        """End queued jobs here and now; have each worker end all of its own together."""
-        effects: list[Effect] = []
-        attempts: dict[str, list[AttemptId]] = {}
-        for job in jobs:
-            if job.state is State.QUEUED:
-                effects += self._cancel_queued(job, now)
-            elif job.state in LEASED:
-                job.cancelling = True
-                effects.append(Note("cancelling", facts_of(job)))
-                attempts.setdefault(job.worker, []).append(AttemptId(job.job_id, job.attempt))
-        for incarnation, theirs in attempts.items():
-            worker = self._book.workers[incarnation]
-            effects += self._book.end_attempts(worker, how, theirs)
-        return effects
-
-    def _cancel_queued(self, job: Job, now: float) -> list[Effect]:
-        answers: list[Effect] = []
-        if job.missing:
-            answers = self._accepted([job])  # its client still waits for that
-        else:
-            self._book.waiting.remove(job)
-        outcome = outcome_without_result(job, now)
-        return [*answers, *self._book.end(job, Step.CANCEL, outcome, now)]
 
     def _on_release(self, message: wire.Release) -> list[Effect]:
         effects: list[Effect] = []
@@ -178,6 +196,8 @@ class Clients:
             if job is None or job.attempt != one.attempt or job.state not in LEASED:
                 text = "ignored the release of an ended attempt"
                 effects.append(Note(text, {"job": one.job_id}))
+            elif one.job_id in self._book.adrift:
+                self._book.adrift.note_release(one)
             else:
                 runs.setdefault(job.worker, []).append(one)
         for incarnation, theirs in runs.items():
@@ -189,68 +209,42 @@ class Clients:
         effects: list[Effect] = []
         for job_id in message.job_ids:
             job = self._book.jobs.get(job_id)
-            if job is None or job.handed_over:
-                text = f"no job {job_id}, or its result was handed over already"
+            if job is None:
+                text = f"no job {job_id}"
                 effects.append(Send(session.peer, wire.Refused("unknown-job", text, (job_id,))))
-            elif job.outcome is not None:
-                session.unreceived.add(job_id)
-                effects.append(Send(session.peer, wire.Ended((job.outcome,))))
             else:
-                job.watchers.add(session.name)
+                effects += self._wait_for(session, job)
         return effects
 
-    def _on_received(self, session: Session, message: wire.Received) -> list[Effect]:
-        for job_id in message.job_ids:
-            session.unreceived.discard(job_id)
-            job = self._book.jobs.get(job_id)
-            if job is None or job.outcome is None or job.spec.detached:
-                continue
-            if job.session == session.name:
-                self._book.hand_over(job)
+    def _wait_for(self, session: Session, job: Job) -> list[Effect]:
+        """Tell this client how the job ended, or when it does."""
+        if job.outcome is not None:
+            return handing.enqueue(job, session, self._book.jobs)
+        self._book.watch(job, session)
         return []
 
-    def _on_ask_jobs(self, session: Session, message: wire.AskJobs, now: float) -> list[Effect]:
-        jobs = [
-            job
-            for job in self._book.jobs.values()
-            if job.number > message.after and (message.ended or job.live)
-        ]
-        holds: dict[ClassKey, Hold | None] = {}
-        rows = [self._row(job, holds, now) for job in jobs[:ROWS_PER_MESSAGE]]
-        sized = [(row, share_of_message(row.name, row.job_type, row.why)) for row in rows]
-        page = next(batches(sized, most=ROWS_PER_MESSAGE), [])
-        return [Send(session.peer, wire.JobsAre(tuple(page), more=len(jobs) > len(page)))]
-
-    def _row(self, job: Job, holds: dict[ClassKey, Hold | None], now: float) -> JobRow:
-        """Equal jobs wait for the same: `holds` remembers it between them."""
-        lease = hold = None
-        if job.state is State.QUEUED and not job.missing:
-            alike = class_of(job)
-            if alike not in holds:
-                holds[alike] = self._why(job, now)
-            hold = holds[alike]
-        if job.state in LEASED:
-            lease = self._book.workers[job.worker].ledger.leases[job.job_id]
-        owner = self._book.sessions.get(job.session)
-        return job_row(job, lease, hold, owner.pid if owner else 0, now)
-
-    def _on_ask_profiles(self, session: Session, message: wire.AskProfiles) -> list[Effect]:
-        # In an order that does not depend on what was seen last: pages must fit together.
-        cells = sorted(self._book.profiles, key=lambda one: repr(one[0]))[message.after :]
-        rows = [
-            profile_row(cell_id, cell, self._book.profiles.predict(cell_id))
-            for cell_id, cell in cells[:ROWS_PER_MESSAGE]
-        ]
-        sized = [
-            (row, share_of_message(row.job_type, *map(str, row.by.values()))) for row in rows
-        ]
-        page = next(batches(sized, most=ROWS_PER_MESSAGE), [])
-        return [Send(session.peer, wire.ProfilesAre(tuple(page), more=len(cells) > len(page)))]
+    def _on_received(
+        self, session: Session, message: wire.Received, now: float
+    ) -> list[Effect]:
+        for job_id in message.job_ids:
+            handing.take_receipt(session, job_id)
+            job = self._book.jobs.get(job_id)
+            if job is None or job.outcome is None or job.spec.detached or job.received:
+                continue
+            if job.session == session.name:
+                job.received = True
+                self._book.fading.add(job, now)
+        return handing.pump(session, self._book.jobs)
 
     def _on_forget_profiles(
-        self, session: Session, message: wire.ForgetProfiles
+        self, session: Session, message: wire.ForgetProfiles, now: float
     ) -> list[Effect]:
         forgotten = sum(map(self._book.profiles.forget, message.job_types))
         self._book.stirred = True
-        effects: list[Effect] = [Forget(job_type) for job_type in message.job_types]
-        return [*effects, Send(session.peer, wire.Forgotten(forgotten))]
+        for job_type in message.job_types:
+            self._book.changes.forget_type(job_type)
+            if self._book.poison.blamed(job_type):
+                cleared = Death(job_type, 0.0, now)
+                self._book.poison.blame(cleared)
+                self._book.changes.batch.deaths.append(cleared)
+        return [Send(session.peer, wire.Forgotten(forgotten))]

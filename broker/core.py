@@ -1,22 +1,28 @@
 """The broker's decisions: messages in, effects out, time is an argument."""
 
 from dataclasses import replace
+from math import inf
 
 from grn_zmq import wire
 from grn_zmq.batches import batches, share_of_message
 from grn_zmq.records import Run
 
 from .book import Book, facts_of, outcome_without_result
+from .cancelling import Cancelling
+from .changes import Batch, Kept
 from .clients import Clients
 from .effects import Effect, Note, Peer, Send
 from .fleet import Fleet
 from .invariants import check
 from .jobs import Job, Step
-from .peers import Worker
+from .listing import Listing
+from .peers import Session, Worker
 from .placing import NeedsRoom, Placed, Placer, RefusedJob
 from .profiles import Profiles
+from .restoring import restore
 from .scheduler import Hold
 from .settings import Settings
+from .stopping import Stopping
 
 
 class BrokerCore:
@@ -29,15 +35,26 @@ class BrokerCore:
         settings: Settings | None = None,
         profiles: Profiles | None = None,
     ) -> None:
-        settings = settings or Settings()
+        self._settings = settings = settings or Settings()
         self.book = book = Book(epoch, pid, profiles or Profiles())
         self._fleet = Fleet(book, settings)
         self._placer = Placer(book, settings)
-        self._clients = Clients(book, self._placer.why)
+        self._cancelling = Cancelling(book)
+        listing = Listing(book, self._placer.why)
+        self._clients = Clients(book, settings, self._cancelling, listing)
+        self._stopping = Stopping(book, self._cancelling)
+
+    def restore(self, kept: Kept, now: float) -> list[Effect]:
+        """Go on where an earlier broker was when it died."""
+        return restore(self.book, self._cancelling, self._settings, kept, now)
+
+    def take_batch(self) -> Batch:
+        """Give what has changed since the last time: to be kept before anything is sent."""
+        return self.book.keeping.take()
 
     def handle(self, peer: Peer, message: wire.Message, now: float) -> list[Effect]:
         """React to one message, then place whatever can be placed."""
-        return [*self._react(peer, message, now), *self._place(now)]
+        return [*self._react(peer, message, now), *self._go_on(now)]
 
     def lose(self, name: str, now: float) -> list[Effect]:
         """A watched process is gone: a worker by its incarnation, a client by its session."""
@@ -47,15 +64,35 @@ class BrokerCore:
             effects = self._clients.lose(session, now)
         else:
             return []
-        return [*effects, *self._place(now)]
+        return [*effects, *self._go_on(now)]
+
+    def client_of(self, peer: Peer) -> Session | None:
+        """The client that spoke on this connection, if it is one."""
+        return self._clients.by_peer(peer)
+
+    def disconnected(self, peer: Peer, now: float) -> None:
+        """A connection has gone; whose process lives may come back on another."""
+        self._clients.disconnected(peer, now)
+
+    def set_disk_full(self, full: bool) -> None:
+        """Take no more jobs while there is no room to keep them."""
+        self._clients.admission.disk_full = full
 
     def tick(self, now: float) -> list[Effect]:
         """Notice who has fallen silent, and let go of what nobody will ask for."""
-        self.book.forget_old(now)
+        effects = self.book.forget_old(now)
+        for name in self._clients.absent(now):
+            effects += self._clients.lose(self.book.sessions[name], now)
         self.book.stirred = True  # reservations and patience run out with time
         for worker in self.book.workers.values():
             worker.ledger.opened = True
-        return [*self._fleet.tick(now), *self._place(now)]
+        return [*effects, *self._fleet.tick(now), *self._go_on(now)]
+
+    @property
+    def next_due(self) -> float:
+        """When a tick is wanted at the latest, because somebody's time is over."""
+        dues = (self.book.patience.next_due, self.book.adrift.next_due)
+        return min((due for due in dues if due is not None), default=inf)
 
     def why(self, job: Job, now: float) -> Hold | None:
         """What a queued job waits for; None if it waits for nothing."""
@@ -73,11 +110,26 @@ class BrokerCore:
         if worker := self._fleet.by_peer(peer):
             return self._fleet.react(worker, message, now)
         if session := self._clients.by_peer(peer):
+            if isinstance(message, wire.Stop):
+                return self._stopping.on_stop(peer, message, now)
             return self._clients.react(session, message, now)
         return [
-            Note("a stranger spoke before greeting", {"kind": message.kind}, "warning"),
+            Note("a stranger spoke before greeting", {"kind": message.kind}, "debug"),
             Send(peer, wire.Refused("greet-first", "greet before anything else", ())),
         ]
+
+    def _go_on(self, now: float) -> list[Effect]:
+        """Place what can be placed, and give up whose time is over."""
+        effects = [] if self.book.stopping else self._place(now)
+        impatient = self.book.patience.over(now)
+        if impatient:
+            why = {job.job_id: self._reason(job, now) for job in impatient}
+            effects += self._cancelling.expire(now, why)
+        return [*effects, *self._stopping.go_on(now)]
+
+    def _reason(self, job: Job, now: float) -> str:
+        hold = self._placer.why(job, now)
+        return hold.text if hold else "waiting for its turn"
 
     def _place(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
@@ -113,6 +165,7 @@ class BrokerCore:
         job.device = worker.label
         measuring = worker.ledger.leases[job.job_id].measuring
         job.runs_stand_in = measuring and job.spec.has_stand_in and not job.stand_in_done
+        self.book.keeping.touch(job)
 
     def _run(self, job: Job, worker: Worker) -> Run:
         spec = job.spec
@@ -133,6 +186,10 @@ class BrokerCore:
             enforce=spec.enforce,
             young=self.book.profiles.young(job.key, worker.ledger.facts.device_class),
             payload=spec.payload,
+            detached=spec.detached,
+            time_limit_s=spec.time_limit_s,
+            grace_s=spec.grace_s,
+            token=spec.token,
         )
 
     def _sends(self, worker: Worker, runs: list[Run]) -> list[Effect]:
@@ -144,13 +201,15 @@ class BrokerCore:
             if blob is not None:
                 effects.append(Send(worker.peer, wire.Blobs((blob,))))
                 worker.blobs_sent.add(digest)
-        sized = [(run, _share(run)) for run in runs]
+        sized = [(run, self._share(run)) for run in runs]
         for batch in batches(sized, most=wire.MAX_JOBS_PER_MESSAGE):
             message = wire.Assign(self.book.epoch, tuple(batch))
-            effects.append(Send(worker.peer, message))
+            jobs = [self.book.jobs[run.job_id] for run in batch]
+            fetch = tuple(one.job_id for one in jobs if one.stored and one.payload_bytes)
+            effects.append(Send(worker.peer, message, fetch))
         return effects
 
-
-def _share(run: Run) -> float:
-    texts = (run.job_type, run.session, run.function, run.context, run.stdin)
-    return share_of_message(*texts, payload=run.payload)
+    def _share(self, run: Run) -> float:
+        texts = (run.job_type, run.session, run.function, run.context, run.stdin, run.token)
+        size = self.book.jobs[run.job_id].payload_bytes
+        return share_of_message(*texts, payload_bytes=size)

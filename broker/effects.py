@@ -5,17 +5,21 @@ from dataclasses import dataclass, field
 
 from grn_zmq import wire
 
-from .cells import Cell, CellId
-
 Peer = bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send this message to this peer."""
+    """Send this message to this peer, once what led to it is safe in the journal.
+
+    The payload of the jobs in `fetch` is there too, and is added on the way out. A peer of
+    an older `protocol` gets the message as that wrote it.
+    """
 
     peer: Peer
     message: wire.Message
+    fetch: tuple[str, ...] = ()
+    protocol: int = wire.PROTOCOL
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +40,23 @@ class Watch:
 
 
 @dataclass(frozen=True, slots=True)
-class Remember:
-    """Keep what is known of this cell beyond the broker's life; within a second is enough."""
+class Discard:
+    """Remove this parcel: nobody will ask for it again."""
 
-    cell_id: CellId
-    cell: Cell
+    token: str
 
 
 @dataclass(frozen=True, slots=True)
-class Forget:
-    """Keep no cell of this job type any longer."""
+class DiscardOf:
+    """Remove the parcels of a client that is gone, but for those that jobs still need."""
 
-    job_type: str
+    session: str
+    needed: frozenset[str]
 
 
-Effect = Send | Note | Watch | Remember | Forget
+@dataclass(frozen=True, slots=True)
+class Quit:
+    """All is done that was to be done before the end: leave."""
+
+
+Effect = Send | Note | Watch | Discard | DiscardOf | Quit

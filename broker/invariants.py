@@ -1,5 +1,7 @@
 """What must hold after every event, whatever happened. The simulator asserts it each time."""
 
+from collections import Counter
+
 from .book import Book
 from .jobs import LEASED, LIVE, State
 
@@ -8,10 +10,12 @@ def check(book: Book) -> None:
     """Assert every rule of the system; a new rule is a new function here first."""
     _queue_holds_exactly_the_queued(book)
     _leases_belong_to_running_attempts(book)
+    _who_is_adrift_waits_for_an_absent_worker(book)
+    _sessions_know_what_is_bound_to_them(book)
     _no_grant_exceeds_its_device(book)
     _measuring_is_alone(book)
     _who_must_be_alone_is(book)
-    _only_out_of_memory_runs_again(book)
+    _nothing_runs_more_often_than_it_may(book)
     _every_job_ends_exactly_once(book)
     _parents_count_their_children(book)
     _blobs_are_kept_while_needed(book)
@@ -35,8 +39,35 @@ def _leases_belong_to_running_attempts(book: Book) -> None:
             assert lease.lease_bytes >= 0, "a promise below zero"
     for job in book.jobs.values():
         leased = holders.get(job.job_id)
-        assert (job.state in LEASED) == (leased is not None), f"{job.job_id} and its lease"
+        adrift = job.job_id in book.adrift
+        assert (job.state in LEASED) == (leased is not None or adrift), f"{job.job_id}: lease?"
+        assert leased is None or not adrift, f"{job.job_id} is adrift and has a lease"
         assert leased is None or job.worker == leased, f"{job.job_id} is charged elsewhere"
+
+
+def _who_is_adrift_waits_for_an_absent_worker(book: Book) -> None:
+    here = {worker.greeting.worker for worker in book.workers.values()}
+    for job_id in book.adrift:
+        life = book.adrift.life(job_id)
+        assert life is not None
+        assert life.attempt == book.jobs[job_id].attempt, f"{job_id}: adrift with an old life"
+        assert life.worker not in here, f"{job_id} is adrift, but its worker is here"
+
+
+def _sessions_know_what_is_bound_to_them(book: Book) -> None:
+    bound: Counter[str] = Counter()
+    for job in book.jobs.values():
+        bound.update({job.session, *job.watchers} if job.live else ())
+        assert not job.live or all(one in book.sessions for one in job.watchers), (
+            "a dead watcher"
+        )
+        owned = job.session in book.sessions or job.spec.detached or job.cancelling
+        assert owned or not job.live, f"{job.job_id} lives on without its client"
+    assert book.bound == bound, f"{book.bound} bound, counted {bound}"
+    for session in book.sessions.values():
+        assert not session.unsent.keys() & session.in_flight.keys(), "sent and unsent"
+        for job_id in session.unreceived:
+            assert not book.jobs[job_id].live, "told of the end of a live job"
 
 
 def _no_grant_exceeds_its_device(book: Book) -> None:
@@ -96,9 +127,10 @@ def _who_must_be_alone_is(book: Book) -> None:
             )
 
 
-def _only_out_of_memory_runs_again(book: Book) -> None:
+def _nothing_runs_more_often_than_it_may(book: Book) -> None:
     for job in book.jobs.values():
+        assert job.retried <= job.spec.retries, f"{job.job_id} was retried too often"
         runs_out = min(job.ooms, job.spec.oom_retries)
-        assert job.attempt <= 1 + runs_out + job.spec.has_stand_in, (
+        assert job.starts <= 1 + runs_out + job.spec.has_stand_in + job.retried, (
             f"{job.job_id} ran too often"
         )

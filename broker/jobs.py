@@ -1,13 +1,16 @@
 """A job and its life: the table of steps, and the one method that takes them."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from grn_zmq.records import JobSpec, Outcome
+from grn_zmq.records import Begun, JobSpec, Outcome
 
-from .cells import Key, key_of
+from .cells import Key
+from .specs import bare, digest_of, shared_key
+
+NOTHING: Final[Set[str]] = frozenset()
 
 
 class State(StrEnum):
@@ -20,6 +23,8 @@ class State(StrEnum):
     OOM = "oom"
     CANCELLED = "cancelled"
     LOST = "lost"
+    TIMED_OUT = "timed-out"
+    EXPIRED = "expired"
 
 
 class Step(StrEnum):
@@ -32,6 +37,8 @@ class Step(StrEnum):
     RUN_OUT = "run out of memory"
     CANCEL = "be cancelled"
     LOSE_WORKER = "lose its worker"
+    TIME_OUT = "exceed its time limit"
+    EXPIRE = "be given up waiting"
     REQUEUE = "go back to the queue"
 
 
@@ -40,6 +47,7 @@ LIFE: Final[Mapping[State, Mapping[Step, State]]] = {
         Step.PLACE: State.ASSIGNED,
         Step.REFUSE: State.FAILED,
         Step.CANCEL: State.CANCELLED,
+        Step.EXPIRE: State.EXPIRED,
     },
     State.ASSIGNED: {
         Step.START: State.RUNNING,
@@ -47,7 +55,9 @@ LIFE: Final[Mapping[State, Mapping[Step, State]]] = {
         Step.DIE: State.KILLED,
         Step.RUN_OUT: State.OOM,
         Step.CANCEL: State.CANCELLED,
+        Step.TIME_OUT: State.TIMED_OUT,
         Step.LOSE_WORKER: State.LOST,  # it may have started: never a silent rerun
+        Step.REQUEUE: State.QUEUED,  # proved never started, or its retries allow it
     },
     State.RUNNING: {
         Step.RETURN: State.SUCCEEDED,
@@ -55,8 +65,10 @@ LIFE: Final[Mapping[State, Mapping[Step, State]]] = {
         Step.DIE: State.KILLED,
         Step.RUN_OUT: State.OOM,
         Step.CANCEL: State.CANCELLED,
+        Step.TIME_OUT: State.TIMED_OUT,
         Step.LOSE_WORKER: State.LOST,
-        # The stand-in was measured and now the real run; or it gets more room than before.
+        # The stand-in was measured and now the real run; it gets more room than before; or
+        # its retries allow it.
         Step.REQUEUE: State.QUEUED,
     },
     State.SUCCEEDED: {},
@@ -65,6 +77,8 @@ LIFE: Final[Mapping[State, Mapping[Step, State]]] = {
     State.OOM: {},
     State.CANCELLED: {},
     State.LOST: {},
+    State.TIMED_OUT: {},
+    State.EXPIRED: {},
 }
 
 LIVE: Final = frozenset({State.QUEUED, State.ASSIGNED, State.RUNNING})
@@ -77,12 +91,18 @@ class IllegalStep(Exception):
 
 @dataclass(slots=True)
 class Job:
-    """One accepted job. Only the core changes it."""
+    """One accepted job. Only the core changes it.
+
+    Once the journal has it (`stored`), its payload is no longer here; nor is that of its
+    outcome, of which `result_bytes` stay known. `unstarted` attempts are proved never to have
+    begun; `retried` ones were allowed by its retries.
+    """
 
     spec: JobSpec
     number: int
     session: str
     queued_at: float
+    digest: bytes = b""
     state: State = State.QUEUED
     attempt: int = 0
     worker: str = ""
@@ -93,23 +113,31 @@ class Job:
     predicted_bytes: int = 0
     ooms: int = 0
     level: int = 0
+    unstarted: int = 0
+    retried: int = 0
     wary: bool = False
     runs_stand_in: bool = False
     stand_in_done: bool = False
     cancelling: bool = False
-    missing: set[str] = field(default_factory=set)
-    watchers: set[str] = field(default_factory=set)
+    stored: bool = False
+    expired: bool = False
+    missing: Set[str] = NOTHING
+    watchers: tuple[str, ...] = ()
     submitted_jobs: bool = False
     waiting_children: int = 0
     counted_by_parent: bool = False
-    handed_over: bool = False
+    received: bool = False
+    begun: Begun | None = None
     outcome: Outcome | None = None
-    payload_hash: int | None = None
+    result_bytes: int = 0
+    payload_bytes: int = 0
     # What profiles know it by.
     key: Key = field(init=False)
 
     def __post_init__(self) -> None:
-        self.key = key_of(self.spec.job_type, self.spec.by)
+        self.key = shared_key(self.spec)
+        self.digest = self.digest or digest_of(self.spec)
+        self.payload_bytes = self.payload_bytes or len(self.spec.payload)
 
     @property
     def job_id(self) -> str:
@@ -120,21 +148,18 @@ class Job:
         return self.state in LIVE
 
     @property
+    def starts(self) -> int:
+        """How often its body, or its stand-in, may have started."""
+        return self.attempt - self.unstarted
+
+    @property
     def digests(self) -> tuple[str, ...]:
         """The blobs this job cannot run without."""
         return tuple(digest for digest in (self.spec.function, self.spec.context) if digest)
 
-    def drop_payload(self) -> None:
-        """Let go of the arguments of a job that has ended; a hash still tells them apart."""
-        self.payload_hash = hash(self.spec.payload)
-        self.spec = replace(self.spec, payload=b"")
-
     def is_of(self, spec: JobSpec) -> bool:
         """Whether this is the job of such a submission."""
-        if self.payload_hash is None:
-            return self.spec == spec
-        same = self.spec == replace(spec, payload=b"")
-        return same and self.payload_hash == hash(spec.payload)
+        return bare(self.spec) == bare(spec) and self.digest == digest_of(spec)
 
     def take(self, step: Step) -> None:
         """Move to the next state, or refuse and change nothing."""

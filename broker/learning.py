@@ -1,13 +1,12 @@
 """From what workers report to what profiles know."""
 
 import math
-from dataclasses import replace
 from typing import Final
 
 from grn_zmq.records import Result
 
 from .book import Book, facts_of
-from .effects import Effect, Note, Remember
+from .effects import Effect, Note
 from .estimates import Estimate, Kind, from_settled
 from .jobs import Job
 from .ledger import ALONE_COMPANY, GROWTH, MOST_PER_DEVICE, Lease, Ledger
@@ -51,17 +50,18 @@ class Learning:
                 lease.key, ledger.facts.device_class, lease.most_used_bytes
             )
             self._book.stirred = True
+            self._book.keeping.touch(job)
             effects.append(Note("settled", {**facts_of(job), "lease_bytes": lease.lease_bytes}))
         return effects
 
     def observe(
         self, job: Job, ledger: Ledger, result: Result, company: float, *, culprit: bool
-    ) -> list[Effect]:
+    ) -> None:
         """Learn from a run that has ended beside `company - 1` others on average."""
         ended_by_us = job.cancelling and result.outcome != "succeeded"
         began = result.error_type != "JobNotStarted"
         if result.outcome not in _TEACH or ended_by_us or not began:
-            return []
+            return
         profiles, device_class = self._book.profiles, ledger.facts.device_class
         solo_s = profiles.solo_s(job.key, device_class)
         succeeded = result.outcome == "succeeded"
@@ -84,7 +84,7 @@ class Learning:
                 stand_in=job.runs_stand_in,
             ),
         )
-        return [Remember(cell_id, replace(profiles.cell(cell_id)))]
+        self._book.changes.remember(cell_id, profiles.cell(cell_id))
 
     def how_many_fit(self, job: Job, ledger: Ledger) -> int:
         """How many such jobs an empty device of this kind takes by what is known now."""

@@ -185,6 +185,10 @@ class Ledger:
         free = max(0, self.free_bytes(lease.uncounted))
         assert lease.lease_bytes <= free, f"{lease.lease_bytes} promised, {free} free"
         self.free_after_grant = free - lease.lease_bytes
+        self.adopt(lease, now)
+
+    def adopt(self, lease: Lease, now: float) -> None:
+        """Take over a promise that was made before: it holds, whatever is free now."""
         self._count(now)
         lease.granted_at = lease.grown_at = now
         lease.job_seconds = self.job_seconds

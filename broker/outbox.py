@@ -26,14 +26,17 @@ class Outbox:
     def empty(self) -> bool:
         return not self._waiting
 
-    def send(self, routing_id: bytes, message: wire.Message) -> None:
+    def send(
+        self, routing_id: bytes, message: wire.Message, protocol: int = wire.PROTOCOL
+    ) -> None:
+        """Send a message, in the words of this protocol."""
         try:
-            frames = wire.encode(message)
+            frames = wire.encode(message, protocol)
         except (ValueError, OverflowError) as error:  # too large, no Unicode, beyond 64 bits
             # A bug of ours, but no reason to end everybody's jobs.
             if isinstance(message, wire.Ended) and len(message.outcomes) > 1:
                 for outcome in message.outcomes:
-                    self.send(routing_id, wire.Ended((outcome,)))
+                    self.send(routing_id, wire.Ended((outcome,)), protocol)
                 return
             logger.bind(facts={"why": str(error)}).error("could not send an answer")
             for refusal in _instead_of(message, error):

@@ -1,21 +1,35 @@
 """Who is connected: client sessions and workers, by the names they greeted with."""
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from grn_zmq import wire
 
 from .effects import Peer
 from .ledger import Ledger
 
+NOBODY: Final[Peer] = b""
+
 
 @dataclass(slots=True)
 class Session:
-    """One client process. `unreceived` outcomes are sent again when it comes back."""
+    """One client process, which may be away for a while: then it has no peer.
+
+    Outcomes it has not acknowledged wait in `unsent`, or are `in_flight` with their bytes.
+    """
 
     name: str
     peer: Peer
     pid: int
-    unreceived: set[str] = field(default_factory=set)
+    protocol: int = wire.PROTOCOL
+    unsent: dict[str, None] = field(default_factory=dict)
+    in_flight: dict[str, int] = field(default_factory=dict)
+    stored: bool = False
+    away_at: float | None = None
+
+    @property
+    def unreceived(self) -> set[str]:
+        return {*self.unsent, *self.in_flight}
 
 
 @dataclass(slots=True)
@@ -23,7 +37,7 @@ class Worker:
     """One worker process and the ledger of the device it owns.
 
     It is `suspect`, and gets no new job, until it has reported what its device has, and
-    whenever it has reported nothing for long.
+    whenever it has reported nothing for long; one that is `leaving` never gets one again.
     """
 
     greeting: wire.Greet
@@ -31,6 +45,7 @@ class Worker:
     ledger: Ledger
     last_report: float
     suspect: bool = True
+    leaving: bool = False
     blobs_sent: set[str] = field(default_factory=set)
     idle_asked: bool = False
 

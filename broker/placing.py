@@ -241,6 +241,7 @@ class Placer:
             lease = worker.ledger.measuring
             if lease is not None and lease.job_id in job_ids:
                 worker.ledger.shrink_to_use(lease.job_id)
+                self._book.keeping.touch(self._jobs[lease.job_id])
                 stopped = True
         return stopped
 

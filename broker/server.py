@@ -1,7 +1,12 @@
-"""The broker's shell: two ROUTER sockets, one poll loop, no decisions."""
+"""The broker's shell: two ROUTER sockets, a journal, one poll loop, no decisions.
+
+Everything a turn of the loop has changed is committed before any message of that turn leaves.
+"""
 
 import math
 import os
+import resource
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -12,38 +17,36 @@ from loguru import logger
 
 from grn_zmq import wire
 from grn_zmq.discovery import Address, BrokerLock
+from grn_zmq.failpoints import failpoint
 from grn_zmq.lifeline import ending_signals
+from grn_zmq.parcels import Parcels
 from grn_zmq.paths import Places
 
 from .core import BrokerCore
-from .effects import Effect, Forget, Note, Remember, Send, Watch
+from .effects import Discard, DiscardOf, Effect, Note, Quit, Send, Watch
+from .failing import after_commit, before_commit
+from .journal import Journal, JournalFailed
+from .listening import CLIENT, WORKER, Listening
 from .outbox import Outbox
 from .settings import Settings
-from .store import Store
-from .watching import Watching
-
-CLIENT: Final = b"c"
-WORKER: Final = b"w"
+from .watching import Watching, is_stopped
 
 TICK_S: Final = 1.0
 RETRY_S: Final = 0.01
+# Whether the socket files are still there is looked at this often.
+LOOK_S: Final = 5.0
 # No socket starves the other, and none the tick.
 DRAIN: Final = 256
+# Last words to clients and workers, when stopped by order.
+LINGER_MS: Final = 500
+
+# The statuses a supervisor tells apart: stopped by order, to be started again, broken.
+STOPPED: Final = 0
+START_AGAIN: Final = 75
+BROKEN: Final = 70
 
 # Which side may say what: a client cannot act as a worker, nor the other way round.
 _ALLOWED: Final = {CLIENT: wire.FromClient, WORKER: wire.FromWorker}
-
-# No ZMTP heartbeats: on one machine the kernel tells who died, and a client that was merely
-# stopped (Ctrl-Z) must find its connection as it left it.
-_OPTIONS: Final = {
-    zmq.ROUTER_MANDATORY: 1,
-    zmq.LINGER: 0,
-    zmq.SNDHWM: 1000,
-    zmq.RCVHWM: 1000,
-    zmq.MAXMSGSIZE: wire.MAX_FRAME_BYTES,
-    zmq.HANDSHAKE_IVL: 2000,
-    zmq.BACKLOG: 1024,
-}
 
 
 class BrokerServer:
@@ -52,51 +55,68 @@ class BrokerServer:
     def __init__(
         self,
         places: Places,
-        state: Path | None = None,
+        state: Path,
+        parcels: Parcels,
         settings: Settings | None = None,
         supervisor_pid: int = 0,
     ) -> None:
-        """Take the lock, open what was kept, and listen.
-
-        Args:
-            state: The file of what is kept; by default one next to the sockets.
+        """Take the locks, take back what was kept, and listen.
 
         Raises:
             BrokerRunning: Another broker of this user is alive.
-            StateTooNew: A newer version of this package wrote the file.
+            StateError: What was kept cannot be used.
             UnsafeDirectory: Others could reach the sockets or the file.
         """
         places.make()
         self._lock = BrokerLock(places)
-        self._store = Store(state or places.directory / "state.db")
+        failpoint("broker.start.locked")
+        self._journal = Journal(state, _boot_id())
+        failpoint("broker.start.opened")
         self._places = places
+        self._parcels = parcels
         self._supervisor_pid = supervisor_pid or os.getpid()
-        self._context = zmq.Context()
-        self._sockets = {
-            CLIENT: self._bind(places.clients_socket),
-            WORKER: self._bind(places.workers_socket),
-        }
-        self._outboxes = {side: Outbox(socket) for side, socket in self._sockets.items()}
+        self._after_commit: list[Send | Discard | DiscardOf] = []
         self._watching = Watching()
-        # Milliseconds since 1970: later than that of any broker before.
-        self.core = BrokerCore(time.time_ns() // 1_000_000, os.getpid(), settings or Settings())
-        for cell_id, cell in self._store.load():
-            self.core.book.profiles.restore(cell_id, cell)
+        self._status: int | None = None
+        self.core = BrokerCore(self._journal.epoch, os.getpid(), settings or Settings())
+        self._restore()
+        failpoint("broker.start.restored")
+        self._context = zmq.Context()
+        self._listening = Listening(self._context, places)
+        self._outboxes = {
+            side: Outbox(socket) for side, socket in self._listening.sockets.items()
+        }
 
-    def _bind(self, path: os.PathLike[str]) -> "zmq.Socket[bytes]":
-        socket = self._context.socket(zmq.ROUTER)
-        for option, value in _OPTIONS.items():
-            socket.setsockopt(option, value)
-        # The lock is ours, so a socket file left here belongs to nobody.
-        if os.path.exists(path):
-            os.unlink(path)
-        socket.bind(f"ipc://{os.fspath(path)}")
-        os.chmod(path, 0o600)
-        return socket
+    def _restore(self) -> None:
+        kept = self._journal.load()
+        born = {one.name: self._journal.born(one.name) for one in kept.sessions}
+        effects = self.core.restore(kept, time.monotonic())
+        watches = [one for one in effects if isinstance(one, Watch)]
+        for one in watches:
+            self._watching.watch(one.name, one.pid, born[one.name])
+        self._take([one for one in effects if not isinstance(one, Watch)])
+        self._commit()
+        book = self.core.book
+        tokens = {job.spec.token for job in book.jobs.values() if job.live}
+        tokens |= {job.outcome.token for job in book.jobs.values() if job.outcome}
+        live = {job.session for job in book.jobs.values() if job.live}
+        self._parcels.sweep(tokens - {""}, live)
 
-    def run(self) -> None:
-        """Serve until SIGTERM or SIGINT."""
+    def run(self) -> int:
+        """Serve until SIGTERM, SIGINT or an order to stop; give the exit status."""
         self._watching.stop_on(*ending_signals())
+        self._publish()
+        logger.bind(facts={"epoch": self.core.book.epoch}).info("broker ready")
+        try:
+            self._loop()
+        except JournalFailed as error:
+            # What the disk did to the last commit is not known: only a new start tells.
+            logger.error(f"cannot keep jobs: {error}")
+            os._exit(BROKEN)
+        self._close()
+        return START_AGAIN if self._status is None else self._status
+
+    def _publish(self) -> None:
         self._lock.publish(
             Address(
                 pid=os.getpid(),
@@ -105,33 +125,50 @@ class BrokerServer:
                 workers=f"ipc://{self._places.workers_socket}",
             )
         )
-        logger.info("broker ready")
-        try:
-            self._loop()
-        finally:
-            self._close()
 
     def _loop(self) -> None:
         poller = zmq.Poller()
-        for socket in self._sockets.values():
+        for socket in self._listening.filenos():
             poller.register(socket, zmq.POLLIN)
         poller.register(self._watching.fileno(), zmq.POLLIN)
         tick_at = time.monotonic()
-        while not self._watching.stopping:
+        while not self._watching.stopping and self._status is None:
+            due = min(tick_at, self.core.next_due)
             idle = all(outbox.empty for outbox in self._outboxes.values())
-            wait_s = max(0.0, tick_at - time.monotonic()) if idle else RETRY_S
+            wait_s = max(0.0, due - time.monotonic()) if idle else RETRY_S
             ready = dict(poller.poll(math.ceil(wait_s * 1000)))
-            for side, socket in self._sockets.items():
+            for side, socket in self._listening.sockets.items():
                 if socket in ready:
                     self._drain(side, socket)
+            self._notice_disconnected()
             if self._watching.fileno() in ready:
                 for name in self._watching.take_gone():
-                    self._carry_out(self.core.lose(name, time.monotonic()))
-            if time.monotonic() >= tick_at:
-                self._carry_out(self.core.tick(time.monotonic()))
-                tick_at = time.monotonic() + TICK_S
-            for outbox in self._outboxes.values():
-                outbox.flush()
+                    self._take(self.core.lose(name, time.monotonic()))
+            if time.monotonic() >= due:
+                tick_at = self._tick(tick_at)
+            self._commit_and_send()
+
+    def _tick(self, tick_at: float) -> float:
+        now = time.monotonic()
+        failpoint("broker.tick")
+        self._take(self.core.tick(now))
+        if now < tick_at:
+            return tick_at
+        self._journal.tick()
+        self.core.set_disk_full(not self._journal.accepting)
+        self._look_after_sockets(now)
+        return now + TICK_S
+
+    def _look_after_sockets(self, now: float) -> None:
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._listening.guard(limit)
+        if int(now) % int(LOOK_S) or self._listening.closed:
+            return
+        if not (self._listening.is_whole and self._lock.is_whole):
+            logger.warning("our socket files are gone: making them anew")
+            self._listening.bind_again()
+            self._lock.take_again()
+            self._publish()
 
     def _drain(self, side: bytes, socket: "zmq.Socket[bytes]") -> None:
         for _ in range(DRAIN):
@@ -147,34 +184,94 @@ class BrokerServer:
             except wire.BadMessage as error:
                 logger.bind(facts={"why": str(error)}).warning("ignored a malformed message")
                 continue
-            self._carry_out(self.core.handle(side + first.bytes, message, time.monotonic()))
+            if isinstance(message, wire.Hello | wire.Greet):
+                self._listening.note_peer(side, first)
+            failpoint("broker.received")
+            self._take(self.core.handle(side + first.bytes, message, time.monotonic()))
 
-    def _carry_out(self, effects: list[Effect]) -> None:
+    def _notice_disconnected(self) -> None:
+        for peer in self._listening.gone():
+            session = self.core.client_of(peer)
+            if session is not None and is_stopped(session.pid):
+                # Ctrl-Z: it is no reason to end its jobs, and it will be back.
+                logger.bind(facts={"pid": session.pid}).info("a client stands still")
+                continue
+            self.core.disconnected(peer, time.monotonic())
+
+    def _take(self, effects: list[Effect]) -> None:
+        """Do what can be done at once; what others can see waits for the commit."""
         for effect in effects:
             match effect:
-                case Send(peer, message):
-                    self._outboxes[peer[:1]].send(peer[1:], message)
                 case Note(text, facts, level):
                     logger.bind(facts=facts).log(level.upper(), text)
                 case Watch(name, pid):
                     self._watching.watch(name, pid)
-                case Remember(cell_id, cell):
-                    self._store.remember(cell_id, cell)
-                case Forget(job_type):
-                    self._store.forget(job_type)
+                case Quit():
+                    self._status = STOPPED
+                case _:
+                    self._after_commit.append(effect)
+
+    def _commit_and_send(self) -> None:
+        self._commit()
+        effects, self._after_commit = self._after_commit, []
+        for effect in effects:
+            match effect:
+                case Send(peer, _, _, protocol):
+                    self._outboxes[peer[:1]].send(peer[1:], self._complete(effect), protocol)
+                case Discard(token):
+                    self._parcels.remove(token)
+                case DiscardOf(session, needed):
+                    self._parcels.remove_session(session, needed)
+        for outbox in self._outboxes.values():
+            outbox.flush()
+        if effects:
+            failpoint("broker.sent")
+
+    def _commit(self) -> None:
+        batch = self.core.take_batch()
+        if batch.empty:
+            return
+        before_commit(batch)
+        self._journal.write(batch)
+        after_commit(batch)
+
+    def _complete(self, send: Send) -> wire.Message:
+        """Add the payload that is in the journal only."""
+        message, fetch = send.message, send.fetch
+        if not fetch:
+            return message
+        if isinstance(message, wire.Assign):
+            runs = tuple(
+                replace(run, payload=self._journal.payload(run.job_id))
+                if run.job_id in fetch
+                else run
+                for run in message.runs
+            )
+            return replace(message, runs=runs)
+        assert isinstance(message, wire.Ended)
+        outcomes = tuple(
+            replace(one, payload=self._journal.result(one.job_id))
+            for one in message.outcomes
+            if one.job_id in self.core.book.jobs  # else forgotten in this very turn
+        )
+        return replace(message, outcomes=outcomes)
 
     def _close(self) -> None:
+        self._commit_and_send()
         self._lock.withdraw()
-        for socket in self._sockets.values():
-            socket.close()
+        self._listening.close(LINGER_MS if self._status == STOPPED else 0)
         self._context.term()
-        for path in (self._places.clients_socket, self._places.workers_socket):
-            path.unlink(missing_ok=True)
-        self._places.sweep()
+        if self._status == STOPPED:
+            self._places.sweep()
         self._watching.close()
-        self._store.close()
+        self._journal.close()
         logger.info("broker stopped")
+        sys.stderr.flush()
         self._lock.close()  # last: whoever takes it next makes sockets of the same names
+
+
+def _boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def _by_its_real_pid(message: wire.Message, frame: zmq.Frame) -> wire.Message:

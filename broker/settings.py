@@ -15,6 +15,15 @@ class Settings:
     settle_s: float = 60.0
     # Five missed heartbeats of a second each.
     silence_s: float = 5.0
+    # How long the next incarnation of a dead worker is waited for, and after a start of the
+    # broker whoever was there before: jobs may have ended meanwhile, and are not given up.
+    return_s: float = 8.0
+    return_after_start_s: float = 60.0
+    # A client whose connection alone is lost; and one that a broker before this one had.
+    away_s: float = 30.0
+    # What may wait at most.
+    most_jobs: int = 200_000
+    most_bytes: int = 4 << 30
 
     def __post_init__(self) -> None:
         if not 0.0001 <= self.overflow <= 0.5:

@@ -1,85 +1,37 @@
 """The one file that outlives the broker: opened by one broker at a time, checked, migrated.
 
-A new table is one more entry of `MIGRATIONS`; what is in the tables is the business of the
-modules that read and write them.
+A file that is not sound, or not there though it was, is refused and left as it is: to begin
+with an empty one would silently forget accepted jobs.
 """
 
 import contextlib
-import fcntl
 import os
 import sqlite3
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
+from uuid import uuid4
 
-from grn_zmq.errors import StateTooNew
+from grn_zmq.errors import StateDamaged, StateError, StateMissing, StateUnwritable
 from grn_zmq.paths import check_private
 
-# "GRNZ": tells a file of ours from another program's that happens to have the same name.
-APPLICATION_ID: Final = 0x47524E5A
+from .examining import BUSY_S, Meta, examine, explained, text_of, write_meta
+from .rows import BadRow
+from .schema import Connection, migrate
+from .statelock import StateLock
 
-# The n-th entry leads from `user_version` n to n + 1. Entries are only ever added.
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
-    (
-        """
-        CREATE TABLE profiles (
-            job_type TEXT NOT NULL,
-            "by" TEXT NOT NULL,
-            device_class TEXT NOT NULL,
-            devices INTEGER NOT NULL,
-            version TEXT NOT NULL,
-            runs INTEGER NOT NULL,
-            trust INTEGER NOT NULL,
-            mean_bytes REAL NOT NULL,
-            squares REAL NOT NULL,
-            max_bytes INTEGER NOT NULL,
-            need_bytes INTEGER NOT NULL,
-            bound_bytes INTEGER NOT NULL,
-            stand_in_bytes INTEGER NOT NULL,
-            ooms INTEGER NOT NULL,
-            failures INTEGER NOT NULL,
-            last_s REAL NOT NULL,
-            before_s REAL NOT NULL,
-            solo_s REAL NOT NULL,
-            utilisation REAL NOT NULL,
-            mean_utilisation REAL NOT NULL,
-            updated_at REAL NOT NULL,
-            PRIMARY KEY (job_type, "by", device_class, devices)
-        ) WITHOUT ROWID
-        """,
-        "CREATE INDEX profiles_by_age ON profiles (updated_at)",
-    ),
+Connect = Callable[[Path], Connection]
+
+# A log that one huge turn has swollen is cut to this.
+LOG_BYTES: Final = 64 << 20
+_SETTINGS: Final = (
+    "PRAGMA synchronous = FULL",
+    "PRAGMA journal_mode = WAL",
+    f"PRAGMA journal_size_limit = {LOG_BYTES}",
+    "PRAGMA cache_size = -8192",
+    # Else what is deleted is overwritten with zeros, page by page. The file is private.
+    "PRAGMA secure_delete = FAST",
 )
-
-# Somebody who looks into the file with another program holds us up for so long at most.
-BUSY_S: Final = 2.0
-# What is told apart from a disk that is full or read-only: such a file never gets better.
-_DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-
-
-class Damaged(Exception):
-    """The file cannot be read as ours; the text says why."""
-
-
-class StateLock:
-    """Held while the file is open: brokers of other runtime directories share the same one."""
-
-    def __init__(self, path: Path) -> None:
-        """Take the lock.
-
-        Raises:
-            BlockingIOError: Another broker has it.
-        """
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._fd)
-            raise
-
-    def close(self) -> None:
-        os.close(self._fd)
 
 
 def prepare_directory(directory: Path) -> None:
@@ -95,118 +47,132 @@ def prepare_directory(directory: Path) -> None:
     check_private(directory)
 
 
-def open_state(path: Path) -> tuple[sqlite3.Connection, Path | None]:
-    """Open the file, or make one; give also where a damaged one was moved.
+def open_state(
+    path: Path, boot_id: str, lock: StateLock, connect: Connect
+) -> tuple[Connection, Meta]:
+    """Open the file, or make the first; its epoch is one more than ever before.
 
-    The connection may be used by one thread at a time, and commits only when told.
+    The connection commits only when told. Nothing is written before all is found sound.
 
     Raises:
-        StateTooNew: A newer version of this package wrote it.
-        sqlite3.Error, OSError: It cannot be written: a full or read-only disk.
+        StateMissing, StateDamaged, StateTooNew, StateUnwritable: It cannot be used.
     """
-    try:
-        return _open(path), None
-    except Damaged:
-        aside = _move_aside(path)
-        return _open(path), aside
+    with _explained(path):
+        marker = path.parent / "instance"
+        marked = _read_marker(marker)
+        found = examine(path, marked, lock.noted(boot_id))
+        if found is None and marked:
+            raise StateMissing(path, marker)
+        _touch(path)
+        connection = connect(path)
+        try:
+            for setting in _SETTINGS:
+                connection.execute(setting)
+            meta = _begin(connection, found, boot_id)
+            if not marked:
+                # No job is taken before the marker is safe, and no marker made before the
+                # file is: one without the other is never our doing.
+                write_safely(marker, f"{meta.instance}\n")
+        except BaseException:
+            connection.close()
+            raise
+        return connection, meta
 
 
-def open_to_read(path: Path) -> sqlite3.Connection | None:
-    """Open a file that cannot be written, or give None; a journal next to it is not read."""
-    try:
-        connection = sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True)
-        connection.text_factory = _text
-        _check(connection, path)
-        return connection
-    except (sqlite3.Error, Damaged):
-        return None
-
-
-def _open(path: Path) -> sqlite3.Connection:
-    if path.is_dir():
-        raise Damaged("it is a directory")
-    # Made by us first, so that it is private from its first byte; its journal takes its mode.
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    os.chmod(path, 0o600)
+def connect_sqlite(path: Path) -> Connection:
     connection = sqlite3.connect(
         path, timeout=BUSY_S, isolation_level=None, check_same_thread=False
     )
-    try:
-        connection.text_factory = _text
-        _check(connection, path)
-        # NORMAL: a commit survives the death of every process, and costs no flush of the disk.
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        _migrate(connection)
-        return connection
-    except sqlite3.DatabaseError as error:
-        connection.close()
-        if is_damage(error):
-            raise Damaged(str(error)) from None
-        raise
-    except BaseException:
-        connection.close()
-        raise
-
-
-def _text(data: bytes) -> str:
-    """A byte that a disk has changed spoils one text, not the reading of all."""
-    return data.decode(errors="replace")
-
-
-def is_damage(error: sqlite3.Error) -> bool:
-    """Whether the file itself is broken, rather than the disk below it."""
-    # The low byte is the kind of an extended code.
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE
-
-
-def _check(connection: sqlite3.Connection, path: Path) -> None:
-    """Refuse what is newer, foreign or broken."""
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-    if application != APPLICATION_ID and (application or version or tables):
-        raise Damaged("another program wrote it")
-    if version > len(MIGRATIONS):
-        raise StateTooNew(path, version, len(MIGRATIONS))
-    (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    if verdict != "ok":
-        raise Damaged(verdict)
-
-
-def _migrate(connection: sqlite3.Connection) -> None:
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    for number in range(version, len(MIGRATIONS)):
-        with transaction(connection):
-            for statement in MIGRATIONS[number]:
-                connection.execute(statement)
-            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {number + 1}")
+    connection.text_factory = text_of
+    return connection
 
 
 @contextlib.contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except StateError:
+        raise
+    except BadRow as error:
+        raise StateDamaged(path, str(error)) from None
+    except (sqlite3.Error, UnicodeError) as error:
+        raise explained(path, error) from error
+    except OSError as error:
+        raise StateUnwritable(path, error.strerror or str(error)) from error
+
+
+def _read_marker(marker: Path) -> str:
+    try:
+        text = marker.read_text(errors="replace").strip()
+    except FileNotFoundError:
+        return ""
+    if len(text) != 32:
+        raise StateDamaged(marker, "it is no marker of ours")
+    return text
+
+
+def _begin(connection: Connection, found: Meta | None, boot_id: str) -> Meta:
+    """Migrate and begin the next epoch, in one transaction that is safe on the disk."""
+    meta = found or Meta(uuid4().hex, 0, "", 0)
+    meta.epoch += 1
+    meta.commits += 1
+    if meta.boot_id != boot_id:
+        meta.boot_id = boot_id
+        meta.boot += 1
+    with transaction(connection):
+        migrate(connection)
+        write_meta(
+            connection,
+            instance=meta.instance,
+            epoch=meta.epoch,
+            boot_id=meta.boot_id,
+            boot=meta.boot,
+            tally=meta.tally,
+        )
+    return meta
+
+
+@contextlib.contextmanager
+def transaction(connection: Connection) -> Iterator[None]:
     """All of it, or nothing."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
         connection.execute("COMMIT")
     except BaseException:
-        with contextlib.suppress(sqlite3.Error):  # a full disk has rolled it back already
+        with contextlib.suppress(Exception):  # a full disk has rolled it back already
             connection.execute("ROLLBACK")
         raise
 
 
-def _move_aside(path: Path) -> Path:
-    """Give a damaged file another name, its journal with it: somebody may want to repair it."""
-    stamp = time.strftime("%Y%m%dT%H%M%S")
-    aside = path.with_name(f"{path.name}.damaged-{stamp}")
-    number = 1
-    while aside.exists():
-        number += 1
-        aside = path.with_name(f"{path.name}.damaged-{stamp}-{number}")
-    for suffix in ("-wal", "-shm", ""):
-        part = Path(f"{path}{suffix}")
-        if part.exists():
-            os.rename(part, f"{aside}{suffix}")
-    return aside
+def _touch(path: Path) -> None:
+    """Make the file private from its first byte; its log takes its mode."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    handle = os.open(path, flags, 0o600)
+    try:
+        os.fchmod(handle, 0o600)
+    finally:
+        os.close(handle)
+    _sync(path.parent)
+
+
+def write_safely(path: Path, text: str) -> None:
+    """Write a small file so that it is there in whole or not at all, whatever happens."""
+    draft = path.with_name(f"{path.name}.new")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+    handle = os.open(draft, flags, 0o600)
+    try:
+        os.write(handle, text.encode())
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    os.rename(draft, path)
+    _sync(path.parent)
+
+
+def _sync(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -17,7 +17,13 @@ WHY_CHARACTERS: Final = 600
 
 
 def job_row(
-    job: Job, lease: Lease | None, hold: Hold | None, client_pid: int, now: float
+    job: Job,
+    lease: Lease | None,
+    hold: Hold | None,
+    client_pid: int,
+    now: float,
+    *,
+    adrift: bool = False,
 ) -> JobRow:
     ended_at = now if job.ended_at is None else job.ended_at
     started_at = ended_at if job.started_at is None else job.started_at
@@ -28,7 +34,7 @@ def job_row(
         job_type=job.spec.job_type,
         kind=job.spec.kind,
         state=job.state.value,
-        why=_why(job, hold),
+        why=_why(job, hold, adrift),
         device=job.device,
         attempt=job.attempt,
         priority=job.spec.priority,
@@ -43,7 +49,9 @@ def job_row(
     )
 
 
-def _why(job: Job, hold: Hold | None) -> str:
+def _why(job: Job, hold: Hold | None, adrift: bool) -> str:
+    if adrift:
+        return f"waiting for the worker of {job.device} to come back"
     if job.missing:
         return "waiting for its function to arrive"
     if job.state is State.QUEUED and hold is not None:

@@ -1,13 +1,13 @@
 """The queue: jobs of equal need wait in one class, and only class heads are looked at."""
 
 from bisect import bisect_left, insort
-from collections import OrderedDict
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from .cells import Key
-from .jobs import Job
+from .jobs import Job, State
 from .ordering import OrderKey
 
 ClassKey = tuple[Key, str, str, str, int, int, int, bool]
@@ -38,7 +38,8 @@ class WaitingClass:
 
     key: ClassKey
     order: OrderKey = (0, 0.0, 0)
-    jobs: OrderedDict[str, Job] = field(default_factory=OrderedDict)
+    jobs: deque[Job] = field(default_factory=deque)
+    removed: set[str] = field(default_factory=set)
     least_bytes: int = 0
     variance: float = 0.0
     duration_s: float | None = None
@@ -47,7 +48,23 @@ class WaitingClass:
 
     @property
     def head(self) -> Job:
-        return next(iter(self.jobs.values()))
+        while self.jobs[0].job_id in self.removed:
+            self.removed.discard(self.jobs.popleft().job_id)
+        return self.jobs[0]
+
+    def waits(self, job: Job) -> bool:
+        """Whether a job of this class is still in it."""
+        return job.state is State.QUEUED and not job.missing and job.job_id not in self.removed
+
+    def remove(self, job: Job) -> None:
+        """Take a job out; from the middle it goes in fact when it comes to the head."""
+        if self.head is job:
+            self.jobs.popleft()
+        else:
+            self.removed.add(job.job_id)
+        if len(self.jobs) == len(self.removed):
+            self.jobs.clear()
+            self.removed.clear()
 
 
 Waiter = tuple[OrderKey, WaitingClass]
@@ -98,9 +115,10 @@ class Waiting:
             self._by_type.setdefault(job.spec.job_type, {})[key] = waiting
         elif first:
             self._unlist(waiting)
-        waiting.jobs[job.job_id] = job
         if first:
-            waiting.jobs.move_to_end(job.job_id, last=False)
+            waiting.jobs.appendleft(job)
+        else:
+            waiting.jobs.append(job)
         if first or len(waiting.jobs) == 1:
             self._list(waiting)
 
@@ -109,7 +127,7 @@ class Waiting:
         headed = waiting.head is job
         if headed:
             self._unlist(waiting)
-        del waiting.jobs[job.job_id]
+        waiting.remove(job)
         if not waiting.jobs:
             del self._classes[waiting.key]
             of_type = self._by_type[job.spec.job_type]
@@ -140,14 +158,14 @@ class Waiting:
     def class_of(self, job: Job) -> WaitingClass | None:
         """The class that a job still waits in."""
         waiting = self._classes.get(class_of(job))
-        return waiting if waiting is not None and job.job_id in waiting.jobs else None
+        return waiting if waiting is not None and waiting.waits(job) else None
 
     def __contains__(self, job: Job) -> bool:
         return self.class_of(job) is not None
 
     def __iter__(self) -> Iterator[Job]:
         for waiting in self._classes.values():
-            yield from waiting.jobs.values()
+            yield from (job for job in waiting.jobs if job.job_id not in waiting.removed)
 
     def __len__(self) -> int:
-        return sum(len(waiting.jobs) for waiting in self._classes.values())
+        return sum(len(one.jobs) - len(one.removed) for one in self._classes.values())

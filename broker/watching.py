@@ -8,6 +8,8 @@ import socket
 
 from loguru import logger
 
+from grn_zmq.processes import process_born
+
 
 class Watching:
     """One epoll descriptor over the pidfds of all peers, and over our own signals."""
@@ -36,11 +38,19 @@ class Watching:
     def _stop(self, *_: object) -> None:
         self.stopping = True
 
-    def watch(self, name: str, pid: int) -> None:
+    def watch(self, name: str, pid: int, born: int = 0) -> None:
+        """Tell when this process is gone.
+
+        Args:
+            born: When it was started, if that is known: its pid may be another's by now.
+        """
         if name in self._pidfds:
             return
         try:
             pidfd = os.pidfd_open(pid)
+            if born and process_born(pid) != born:
+                os.close(pidfd)
+                raise ProcessLookupError(errno.ESRCH, "another process has its pid")
         except OSError as error:
             if error.errno == errno.ESRCH:
                 logger.debug("a peer is gone before it could be watched")
@@ -82,9 +92,19 @@ class Watching:
         return gone
 
     def close(self) -> None:
+        """Let go of everything."""
         signal.set_wakeup_fd(-1)
         for fd in self._names:
             os.close(fd)
         self._epoll.close()
         self._wakeup.close()
         self._signalled.close()
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process lives but stands still, by Ctrl-Z or in a debugger."""
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] in "tT"
+    except OSError:
+        return False

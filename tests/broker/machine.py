@@ -166,6 +166,11 @@ def sent(effects: Iterable[Effect], kind: type[M], peer: bytes | None = None) ->
     ]
 
 
+def fetched(effects: Iterable[Effect]) -> list[tuple[str, ...]]:
+    """Of which jobs the payload is to be added from the journal, message by message."""
+    return [one.fetch for one in effects if isinstance(one, Send) and one.fetch]
+
+
 def told(outcome: Outcome) -> Outcome:
     """The part of an outcome that does not depend on the clock."""
     return replace(outcome, wait_s=0.0, run_s=0.0)

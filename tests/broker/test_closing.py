@@ -7,6 +7,7 @@ import pytest
 
 from broker.server import BrokerServer
 from grn_zmq.discovery import Address, BrokerLock, find_address, is_locked
+from grn_zmq.parcels import find_parcels
 from grn_zmq.paths import Places, find_places
 
 pytestmark = pytest.mark.e2e
@@ -22,9 +23,10 @@ def sockets_of(places: Places) -> list[bool]:
 
 
 def test_first_the_address_goes_then_the_sockets_then_the_lock(
-    places: Places, monkeypatch: pytest.MonkeyPatch
+    places: Places, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = BrokerServer(places)
+    state = home / "grn" / "state.db"
+    server = BrokerServer(places, state, find_parcels(os.environ))
     server._lock.publish(Address(os.getpid(), os.getpid(), "ipc://c", "ipc://w"))
     assert find_address(places) is not None
     withdraw, close = BrokerLock.withdraw, BrokerLock.close

@@ -103,16 +103,20 @@ def test_attaching_to_an_unknown_job_is_refused() -> None:
     assert (refused.reason, refused.job_ids) == ("unknown-job", (an_id(1),))
 
 
-def test_a_received_result_of_an_attached_call_is_dropped() -> None:
+def test_a_received_result_of_an_attached_call_is_let_go_after_a_minute() -> None:
     machine = a_machine_with_two_clients()
     machine.submit(a_spec(1))
     machine.run(1, payload=b"value")
-
     machine.say(CLIENT, wire.Received((an_id(1),)))
-    assert machine.outcome(1).payload == b""
 
     machine.say(OTHER, wire.Attach((an_id(1),)))
-    assert [one.reason for one in machine.sent(wire.Refused, OTHER)] == ["unknown-job"]
+    assert [one.outcomes[0].payload for one in machine.sent(wire.Ended, OTHER)] == [b"value"]
+    machine.say(OTHER, wire.Received((an_id(1),)))
+
+    machine.wait(60.0)
+    machine.say(OTHER, wire.Attach((an_id(1),)))
+    assert [one.reason for one in machine.sent(wire.Refused, OTHER)] == ["result-expired"]
+    assert (machine.outcome(1).outcome, machine.outcome(1).payload) == ("succeeded", b"")
 
 
 def test_a_received_result_of_a_detached_job_stays_for_others() -> None:

@@ -12,6 +12,7 @@ from tests.broker.machine import (
     EPOCH,
     SESSION,
     Machine,
+    fetched,
     sent,
     worker,
 )
@@ -144,13 +145,17 @@ def test_an_id_that_is_taken_by_another_job_is_refused(
     assert machine.job(1).spec.name == "fit"
 
 
-def test_the_arguments_of_an_ended_job_are_not_kept() -> None:
-    machine = Machine(1000)
+def test_arguments_that_the_journal_has_are_not_in_memory() -> None:
+    machine = Machine()
     machine.submit(a_spec(1, payload=b"x" * 1000))
 
-    machine.run(1)
+    batch = machine.core.take_batch()
 
+    assert [one.spec.payload for one in batch.jobs] == [b"x" * 1000]
     assert machine.job(1).spec.payload == b""
+    machine.join(0, 1000)
+    assert [one.payload for one in machine.runs()] == [b""]
+    assert fetched(machine.effects) == [(an_id(1),)]
 
 
 def test_a_job_waits_for_its_blobs_and_is_accepted_when_they_are_here() -> None:

@@ -1,0 +1,47 @@
+"""Whether the broker takes one more job; every no has a reason that the client understands."""
+
+from grn_zmq import wire
+from grn_zmq.records import JobSpec
+from grn_zmq.units import format_bytes
+
+from .book import Book
+from .settings import Settings
+
+
+class Admission:
+    """Caps on what is waiting, and what else keeps jobs out."""
+
+    def __init__(self, book: Book, settings: Settings) -> None:
+        self._book = book
+        self._settings = settings
+        self.disk_full = False
+
+    def refuse(self, spec: JobSpec, now: float) -> wire.Refused | None:
+        """Say why this new job is not taken; None if it is."""
+        if self._book.stopping:
+            return _no(spec, "draining", "the broker is being stopped and takes no more jobs")
+        if self.disk_full:
+            text = "the broker's disk is nearly full: make room where it keeps its state"
+            return _no(spec, "disk-full", text)
+        live = len(self._book.jobs) - len(self._book.ended)
+        if live >= self._settings.most_jobs:
+            text = f"the broker has {live:,} jobs, as many as it may: try again when some ended"
+            return _no(spec, "queue-full", text)
+        waiting, most = self._book.payload_bytes, self._settings.most_bytes
+        if waiting and waiting + len(spec.payload) > most:
+            text = (
+                f"the arguments of waiting jobs take {format_bytes(waiting)} of "
+                f"{format_bytes(most)}: try again when some have ended"
+            )
+            return _no(spec, "queue-full", text)
+        if deaths := self._book.poison.quarantined(spec.job_type, now):
+            text = (
+                f"{spec.job_type} is quarantined: {deaths} workers died while it ran, none of "
+                f"its runs succeeded since. Mend it, then: grn profiles forget {spec.job_type}"
+            )
+            return _no(spec, "quarantined", text)
+        return None
+
+
+def _no(spec: JobSpec, reason: str, text: str) -> wire.Refused:
+    return wire.Refused(reason, text, (spec.job_id,))

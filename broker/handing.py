@@ -1,0 +1,82 @@
+"""Handing outcomes over: each is told until its client says that it has it.
+
+So many are on their way to a client at once; a client that reads nothing costs no more than
+those, however many of its jobs end.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from grn_zmq import wire
+
+from .effects import Effect, Send
+from .jobs import Job
+from .peers import NOBODY, Session
+
+# On their way to one client at most; a single larger one still goes.
+MOST_IN_FLIGHT: Final = 256
+MOST_BYTES_IN_FLIGHT: Final = 16 << 20
+
+
+def give_up(job: Job, session: Session) -> list[Effect]:
+    """The job is forgotten: whoever still waits to read how it ended is told so."""
+    waits = job.job_id in session.unsent or job.job_id in session.in_flight
+    take_receipt(session, job.job_id)
+    return [_expired(job, session)] if waits and session.peer != NOBODY else []
+
+
+def enqueue(job: Job, session: Session, jobs: Mapping[str, Job]) -> list[Effect]:
+    """This client wants to know how the job ended: now, or after what it has to read first."""
+    if job.job_id not in session.in_flight:
+        session.unsent[job.job_id] = None
+    return pump(session, jobs)
+
+
+def begin_again(session: Session) -> None:
+    """Whatever was on its way on a connection that is gone is to be sent once more."""
+    session.unsent = dict.fromkeys((*session.in_flight, *session.unsent))
+    session.in_flight.clear()
+
+
+def take_receipt(session: Session, job_id: str) -> None:
+    session.in_flight.pop(job_id, None)
+    session.unsent.pop(job_id, None)
+
+
+def pump(session: Session, jobs: Mapping[str, Job]) -> list[Effect]:
+    """Send what fits into the window."""
+    effects: list[Effect] = []
+    if session.peer == NOBODY:
+        return effects
+    while session.unsent:
+        job = jobs[next(iter(session.unsent))]
+        full = sum(session.in_flight.values()) + job.result_bytes > MOST_BYTES_IN_FLIGHT
+        if session.in_flight and (full or len(session.in_flight) >= MOST_IN_FLIGHT):
+            break
+        del session.unsent[job.job_id]
+        if job.expired:
+            effects.append(_expired(job, session))
+            continue
+        session.in_flight[job.job_id] = job.result_bytes
+        effects.append(_ended(job, session))
+    return effects
+
+
+def _expired(job: Job, session: Session) -> Send:
+    text = (
+        f"job {job.job_id} {job.state.value} long ago, and its result was let go: those "
+        f"of spawned jobs are kept for a week, others for a minute once fetched"
+    )
+    return Send(session.peer, wire.Refused("result-expired", text, (job.job_id,)))
+
+
+def _ended(job: Job, session: Session) -> Send:
+    outcome = job.outcome
+    assert outcome is not None
+    stored = bool(job.result_bytes) and not outcome.payload
+    if session.protocol == wire.PROTOCOL_BEFORE and outcome.outcome in ("timed-out", "expired"):
+        # What it does not know is a failure to it.
+        outcome = replace(outcome, outcome="failed", error_type=outcome.outcome)
+    message = wire.Ended((outcome,))
+    return Send(session.peer, message, (job.job_id,) if stored else (), session.protocol)

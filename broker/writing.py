@@ -1,0 +1,149 @@
+"""Puts the jobs of one batch into the state file; somebody else begins and commits."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from .changes import Batch
+from .examining import Meta, write_meta
+from .loading import Numbers
+from .rows import end_row, expiry_mark, job_row, life_row
+from .schema import Connection
+
+
+class BrokenPromise(Exception):
+    """A batch would change what can no longer change; the text says which job."""
+
+
+class Writer:
+    """One try to write one batch; until `settle` nothing changes but the transaction."""
+
+    def __init__(self, connection: Connection, meta: Meta, numbers: Numbers) -> None:
+        self._connection = connection
+        self._meta = meta
+        self._numbers = numbers
+        self._tally = replace(meta)
+
+    def write(self, batch: Batch, to_wall_s: float) -> None:
+        """Write all of it; `to_wall_s` makes of our clock the one on the wall."""
+        new = {one.spec.job_id: one.number for one in batch.jobs}
+        ended = {one.job_id for one in batch.ends}
+        self._jobs(batch, ended, to_wall_s)
+        self._lives(batch, new, ended)
+        self._ends(batch, new, to_wall_s)
+        self._letting_go(batch, new)
+        self._tally.commits += 1
+        write_meta(self._connection, tally=self._tally.tally)
+
+    def settle(self, batch: Batch) -> None:
+        """Take note that it is committed."""
+        self._meta.last_number = self._tally.last_number
+        self._meta.jobs = self._tally.jobs
+        self._meta.commits = self._tally.commits
+        live, ended = self._numbers.live, self._numbers.ended
+        for new in batch.jobs:
+            live[new.spec.job_id] = new.number
+        for end in batch.ends:
+            ended[end.job_id] = live.pop(end.job_id)
+        for job_id in batch.forgotten:
+            ended.pop(job_id, None)
+
+    def _many(self, sql: str, rows: list[Any]) -> None:
+        if rows:
+            self._connection.executemany(sql, rows)
+
+    def _jobs(self, batch: Batch, ended: set[str], to_wall_s: float) -> None:
+        if not batch.jobs:
+            return
+        uid, boot = os.geteuid(), self._meta.boot
+        numbers = self._numbers
+        for one in batch.jobs:
+            job_id = one.spec.job_id
+            if job_id in numbers.live or job_id in numbers.ended:
+                raise BrokenPromise(f"{job_id} is here already")
+            # Not always in their order: a job that waits for its function comes later.
+            self._tally.last_number = max(self._tally.last_number, one.number)
+        self._tally.jobs += len(batch.jobs)
+        self._many(
+            "INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [job_row(one, uid, to_wall_s, boot) for one in batch.jobs],
+        )
+        self._many(
+            "INSERT INTO payloads VALUES (?, ?)",
+            [
+                (one.number, one.spec.payload)
+                for one in batch.jobs
+                if one.spec.payload and one.spec.job_id not in ended
+            ],
+        )
+
+    def _lives(self, batch: Batch, new: dict[str, int], ended: set[str]) -> None:
+        lives = {one.job_id: one for one in batch.lives if one.job_id not in ended}
+        for job_id in new:
+            if job_id not in lives and job_id not in ended:
+                raise BrokenPromise(f"{job_id} is neither alive nor ended")
+        live = self._numbers.live
+        rows = []
+        for job_id, life in lives.items():
+            number = new.get(job_id) or live.get(job_id)
+            if number is None:
+                raise BrokenPromise(f"{job_id} has ended, or never was: it cannot live")
+            rows.append(life_row(number, life))
+        self._many("INSERT OR REPLACE INTO lives VALUES (?, ?, ?, ?, ?)", rows)
+
+    def _ends(self, batch: Batch, new: dict[str, int], to_wall_s: float) -> None:
+        """An outcome is recorded once: a live row must go for it, and its own is the first."""
+        if not batch.ends:
+            return
+        live = self._numbers.live
+        rows, results, gone = [], [], []
+        for end in batch.ends:
+            number = new.get(end.job_id)
+            if number is None:
+                number = live.get(end.job_id)
+                if number is None:
+                    raise BrokenPromise(f"{end.job_id} has ended before, or never was")
+                gone.append((number, end.attempt))
+            rows.append((*end_row(number, end, to_wall_s, self._meta.boot), 0))
+            if end.outcome.payload:
+                results.append((number, end.outcome.payload))
+        before = self._changes()
+        self._many("DELETE FROM lives WHERE number = ? AND attempt <= ?", gone)
+        if self._changes() - before != len(gone):
+            raise BrokenPromise("a job ended that was not alive in that attempt")
+        self._many("INSERT INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        self._many("INSERT INTO results VALUES (?, ?)", results)
+        self._many("DELETE FROM payloads WHERE number = ?", [(one,) for one, _ in gone])
+
+    def _changes(self) -> int:
+        (changes,) = self._connection.execute("SELECT total_changes()").fetchone()
+        return int(changes)
+
+    def _letting_go(self, batch: Batch, new: dict[str, int]) -> None:
+        """Drop results past their time, and jobs past theirs; only what has ended can go."""
+        if not (batch.expired or batch.forgotten):
+            return
+        live = self._numbers.live
+        now = {one.job_id: new.get(one.job_id) or live[one.job_id] for one in batch.ends}
+        expired = self._ended(batch.expired, now)
+        marks = [(expiry_mark(number), number) for number in expired]
+        self._many("UPDATE outcomes SET expired = ? WHERE number = ?", marks)
+        forgotten = self._ended(batch.forgotten, now)
+        self._tally.jobs -= len(forgotten)
+        self._delete("results", expired | forgotten)
+        self._delete("outcomes", forgotten)
+        self._delete("jobs", forgotten)
+
+    def _ended(self, job_ids: list[str], now: dict[str, int]) -> set[int]:
+        found = set()
+        for job_id in job_ids:
+            number = now.get(job_id) or self._numbers.ended.get(job_id)
+            if number is not None:
+                found.add(number)
+            elif job_id in self._numbers.live:
+                raise BrokenPromise(f"{job_id} has not ended: it cannot be let go")
+        return found
+
+    def _delete(self, table: str, numbers: Iterable[int]) -> None:
+        self._many(f"DELETE FROM {table} WHERE number = ?", [(one,) for one in numbers])
