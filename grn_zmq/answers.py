@@ -2,11 +2,12 @@
 
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 from . import oom, tracebacks
-from .codec import MAX_BODY_BYTES
-from .errors import TooLarge
 from .frameworks import quietly
+from .limits import PARCEL_BYTES
+from .parcels import Parcels
 from .units import format_bytes
 
 Result = tuple[dict[str, object], bytes]
@@ -22,6 +23,7 @@ def failure(error: BaseException, run: Mapping[str, object]) -> Result:
         "asked_bytes": asked_bytes,
         "error_type": tracebacks.error_type(error),
         "error_text": tracebacks.error_text(error),
+        "error_bases": _bases(error),
     }
     return header, tracebacks.dump_exception(error)
 
@@ -45,12 +47,36 @@ def departure(request: SystemExit, run: Mapping[str, object]) -> Result:
     return header | {"asked_bytes": asked_bytes}, b""
 
 
-def or_too_large(result: Result) -> Result:
-    """Give the result, or where it is too large for a message, an error that says so."""
-    size = len(result[1])
-    if size <= MAX_BODY_BYTES:
+def or_in_parcel(result: Result, run: Mapping[str, object]) -> Result:
+    """Give the result, or where it is large, one whose body is in a parcel.
+
+    Raises:
+        DiskFull: There is no room for it.
+    """
+    header, body = result
+    if len(body) < PARCEL_BYTES or not run["parcels"]:
         return result
-    return failure(TooLarge("the result", size, MAX_BODY_BYTES), {"on_host": False})
+    where = "disk" if run["detached"] else "shm"
+    token = parcels_of(run).write([body], str(run["session"]), where)
+    return header | {"token": token}, b""
+
+
+def parcels_of(run: Mapping[str, object]) -> Parcels:
+    """The parcels of the user whose worker sent this run."""
+    places = run["parcels"]
+    assert isinstance(places, list)
+    return Parcels(*map(Path, places))
+
+
+def _bases(error: BaseException) -> list[str]:
+    """The names of its class and all above it: as they are written, and with their module."""
+    names: dict[str, None] = {}
+    for kind in type(error).__mro__[:-1]:
+        if kind.__module__ != "builtins":
+            names[f"{kind.__module__}.{kind.__qualname__}"] = None
+        names[kind.__qualname__] = None
+        names[kind.__name__] = None
+    return list(names)
 
 
 def _exit_status(request: SystemExit) -> int:

@@ -11,6 +11,7 @@ from .client import this_client
 from .errors import BrokerUnavailable
 from .futures import Future
 from .inline import run_inline
+from .pending import Pending
 from .submission import describe_call
 
 if TYPE_CHECKING:
@@ -79,7 +80,15 @@ def submit(
     check_shipped(job)
     client = this_client()
     client.connect()  # before any pickling: no broker is the commoner mistake
-    spec, blobs = describe_call(job, job.stand_in, job.job_type, job.options, args, kwargs)
+    spec, blobs = describe_call(
+        job,
+        job.stand_in,
+        job.job_type,
+        job.options,
+        args,
+        kwargs,
+        session=client.parcel_session,
+    )
     return client.submit(spec, blobs).future
 
 
@@ -96,15 +105,23 @@ def spawn(
     check_shipped(job)
     client = this_client()
     client.connect()
-    submitted = []
+    jobs = []
     for args, kwargs in calls:
-        described = describe_call(
-            job, job.stand_in, job.job_type, job.options, args, kwargs, detached=True
+        spec, blobs = describe_call(
+            job,
+            job.stand_in,
+            job.job_type,
+            job.options,
+            args,
+            kwargs,
+            detached=True,
+            session=client.parcel_session,
         )
-        submitted.append(client.submit(*described))
-    for pending in submitted:
+        jobs.append(Pending(spec, Future(spec.job_id, client), blobs))
+    client.submit_all(jobs)
+    for pending in jobs:
         client.wait_accepted(pending)
-    return [pending.future.job_id for pending in submitted]
+    return [pending.future.job_id for pending in jobs]
 
 
 def map_in_order(

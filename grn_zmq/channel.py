@@ -95,6 +95,37 @@ def receive(sock: socket.socket) -> Packet | None:
         raise
 
 
+def write_file(path: str, header: dict[str, object], body: bytes) -> None:
+    """Leave a packet for a receiver who cannot be reached any more.
+
+    Raises:
+        OSError: It could not be written; nothing is there then.
+    """
+    packed = msgpack.packb(header, unicode_errors="surrogatepass")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(f"{path}.draft", flags, 0o600)
+    try:
+        _write_all(fd, memoryview(_LENGTH.pack(len(packed)) + packed))
+        _write_all(fd, memoryview(body))
+    finally:
+        os.close(fd)
+    os.replace(f"{path}.draft", path)
+
+
+def read_file(path: str) -> Packet | None:
+    """Take a packet that was left in a file, and remove it; None if there is none.
+
+    Raises:
+        ValueError: Not one of our packets.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    os.unlink(path)
+    return Packet(*_read_memfd(fd), [])
+
+
 def close_all(fds: Iterable[int]) -> None:
     """Close descriptors, whether or not they are open."""
     for fd in fds:

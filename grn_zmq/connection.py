@@ -1,226 +1,265 @@
-"""One process's connection to its broker: a thread that owns the socket.
+"""One process's connection to its broker, over the deaths of brokers: a thread that speaks.
 
-Everybody else hands messages over and is called back from that thread.
+Everybody else hands messages over and is called back from that thread. A message that was
+handed over while no broker was there is dropped: after each greeting the listener says again
+whatever it still wants.
 """
 
 import os
+import select
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 import zmq
 
 from . import wire
-from .batches import share_of_message
-from .discovery import Address, find_address, is_locked
+from .discovery import Address, find_address
 from .errors import BrokerUnavailable, VersionMismatch
+from .failpoints import failpoint
+from .link import Link, Outgoing
+from .outage import QUIET_S, Outage, warn
 from .paths import Places
-from .records import JobSpec
 
-# A broker that holds the lock is starting, or busy: worth waiting for.
+# A broker that holds the lock is starting, or busy; one that died is started again.
 WAIT_S: Final = 60.0
 LOOK_AGAIN_S: Final = 0.02
-MAX_BATCH_BYTES: Final = 8 << 20
 # Long enough for what is queued to leave, short enough for the end of a program.
 CLOSE_S: Final = 2.0
-LINGER_MS: Final = 500
 
-OnMessage = Callable[[wire.Message], None]
-OnLost = Callable[[BaseException], None]
+
+class Listener(Protocol):
+    """Whom a connection calls back, always from its own thread."""
+
+    def on_welcome(self, welcome: wire.Welcome) -> None:
+        """A broker has taken the greeting: say everything that it may not know."""
+
+    def on_message(self, message: wire.Message) -> None:
+        """The broker said something."""
+
+    def on_gone(self, error: BaseException) -> None:
+        """The end of this connection: no broker for too long, or none to speak with."""
+
+    def on_tick(self, now: float) -> float | None:
+        """Time has passed; give the seconds after which to be called again at the latest."""
+
+    def leave_if_idle(self) -> bool:
+        """The broker died: whether nobody misses it, and this connection is forgotten."""
 
 
 class Connection:
-    """Connects when made, and is used up when its broker dies."""
+    """Greets, and greets again: when the stream was cut, and when the next broker is there."""
 
     def __init__(
-        self, places: Places, session: str, on_message: OnMessage, on_lost: OnLost
+        self,
+        find: Callable[[], Places],
+        session: str,
+        listener: Listener,
+        *,
+        wait_s: float = WAIT_S,
+        lost_at: float | None = None,
     ) -> None:
-        """Connect and greet.
+        """Prepare; `start` connects.
+
+        Args:
+            find: Gives where to look for a broker; the next one may be elsewhere.
+            wait_s: How long an outage may last.
+            lost_at: When this process lost its last broker, on the monotonic clock; None if
+                it never had one, and so has no reason to wait where nobody is.
+        """
+        self._find, self._session, self._listener = find, session, listener
+        self._wait_s = wait_s
+        self._lost_at = lost_at
+        self._link: Link | None = None
+        self._address: Address | None = None
+        self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._waking = threading.RLock()  # a signal handler may send while we do
+        self._greeted = threading.Event()
+        self._error: BaseException | None = None
+        self._closing = self._abandoned = False
+        self._open = False
+        self.alive = True
+        self._thread = threading.Thread(target=self._run, name="grn-client", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wait_greeted(self) -> None:
+        """Wait until a broker has welcomed us for the first time.
 
         Raises:
             BrokerUnavailable: No broker lives, or one does not answer for a minute.
             VersionMismatch: The broker speaks another protocol.
         """
-        deadline = time.monotonic() + WAIT_S
-        self._address = _wait_for_address(places, deadline)
-        self._session = session
-        self._on_message = on_message
-        self._on_lost = on_lost
-        self._outgoing: deque[wire.Message | JobSpec] = deque()
-        self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._greeted = threading.Event()
-        self._error: BaseException | None = None
-        self._closing = self._abandoned = False
-        self._waking = threading.RLock()  # a signal handler may send while we do
-        self.alive = True
-        self._thread = threading.Thread(target=self._run, name="grn-client", daemon=True)
-        self._thread.start()
-        try:
-            self._await_greeting(deadline)
-        except BaseException:
-            self.abandon()
-            raise
+        self._greeted.wait()
+        if self._error is not None:
+            raise self._error
 
-    def send(self, message: wire.Message | JobSpec) -> None:
-        """Queue a message; jobs that wait together travel in one message."""
-        self._outgoing.append(message)
-        self._wake()
+    def send(self, *messages: Outgoing) -> None:
+        """Queue messages, if there is a broker to send them to."""
+        with self._waking:
+            if messages and self._open and self._link is not None:
+                self._link.queue(messages)
+                self.wake()
+
+    def wake(self) -> None:
+        """Let the thread look at what has changed."""
+        with self._waking:  # its descriptor must not be closed, and used again, meanwhile
+            if self.alive:
+                os.eventfd_write(self._wakeup, 1)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a broker has welcomed us and lives."""
+        return self._open
 
     @property
     def is_this_thread(self) -> bool:
-        """Whether the caller runs in our thread, as callbacks of futures do."""
+        """Whether the caller runs in our thread."""
         return threading.current_thread() is self._thread
 
     def close(self) -> None:
         """Send what is queued, then let go."""
         self._closing = True
-        self._wake()
+        self.wake()
         if not self.is_this_thread:
             self._thread.join(timeout=CLOSE_S)
 
     def abandon(self) -> None:
         """Let go without sending anything or waiting for anybody."""
-        self._outgoing.clear()
-        self._abandoned = self._closing = True
-        self._wake()
-
-    def _wake(self) -> None:
-        with self._waking:  # its descriptor must not be closed, and used again, meanwhile
-            if self.alive:
-                os.eventfd_write(self._wakeup, 1)
-
-    def _await_greeting(self, deadline: float) -> None:
-        while not self._greeted.wait(timeout=0.1):
-            if self._error is not None:
-                raise self._error
-            if time.monotonic() > deadline:
-                raise BrokerUnavailable(
-                    f"the broker (pid {self._address.pid}) has not answered for {WAIT_S:.0f} s"
-                )
-        if self._error is not None:
-            raise self._error
+        self._abandoned = True
+        self._closing = True
+        self.wake()
 
     def _run(self) -> None:
         context = zmq.Context()
-        socket: zmq.Socket[bytes] = context.socket(zmq.DEALER)
         try:
-            pidfd = os.pidfd_open(self._address.pid)
-        except OSError:
-            pidfd = -1
-        try:
-            self._serve(socket, pidfd)
+            self._keep_connected(context)
         except BaseException as error:
             self._error = error
         finally:
-            socket.close(linger=LINGER_MS if self._closing and not self._abandoned else 0)
-            context.term()
             with self._waking:
-                self.alive = False
+                self.alive = self._open = False
                 os.close(self._wakeup)
-            if pidfd >= 0:
-                os.close(pidfd)
+            context.term()
+            if self._error is not None and not self._closing:
+                self._listener.on_gone(self._error)
+            if self._error is None and not self._greeted.is_set():
+                self._error = BrokerUnavailable("this process has left its broker")
             self._greeted.set()
-        if not self._closing:
-            self._on_lost(self._error or BrokerUnavailable("the broker died"))
 
-    def _serve(self, socket: "zmq.Socket[bytes]", pidfd: int) -> None:
-        if pidfd < 0:
-            raise BrokerUnavailable("the broker died")
-        socket.setsockopt(zmq.IMMEDIATE, 1)
-        socket.setsockopt(zmq.SNDHWM, 0)
-        socket.setsockopt(zmq.RCVHWM, 0)
-        socket.connect(self._address.clients)
-        poller = zmq.Poller()
-        poller.register(socket, zmq.POLLIN)
-        poller.register(pidfd, zmq.POLLIN)
-        poller.register(self._wakeup, zmq.POLLIN)
-        hello = wire.Hello(wire.PROTOCOL, self._session, os.getpid())
-        self._outgoing.appendleft(hello)
-        unsent: deque[wire.Frames] = deque()
-        while True:
-            self._send_queued(socket, unsent)
-            # Asked after sending: the wakeup may have told of the last message and the end.
-            if self._abandoned or (self._closing and not self._outgoing and not unsent):
+    def _keep_connected(self, context: "zmq.Context[zmq.Socket[bytes]]") -> None:
+        while not self._closing:
+            outage = Outage(self._lost_at, self._wait_s)
+            self._serve_when_there(context, outage)
+            self._lost_at = time.monotonic()
+            if not self._closing and self._listener.leave_if_idle():
                 return
-            ready = dict(poller.poll(10 if unsent or self._outgoing else None))
-            if self._wakeup in ready:
+
+    def _serve_when_there(
+        self, context: "zmq.Context[zmq.Socket[bytes]]", outage: Outage
+    ) -> None:
+        """Find a broker and speak with it until it dies, or until we are closed."""
+        while not self._closing:
+            self._address = self._wait_for_address(outage)
+            if self._address is None:
+                return
+            try:
+                link = Link(context, self._address, self._wakeup, self._listener.on_message)
+            except ProcessLookupError:
+                continue  # it died since; its address goes with its lock
+            with self._waking:
+                self._link = link
+            try:
+                if self._serve(link, outage):
+                    return
+            finally:
+                with self._waking:
+                    self._link, self._open = None, False
+                link.close(linger=self._closing and not self._abandoned)
+
+    def _wait_for_address(self, outage: Outage) -> Address | None:
+        waker = select.poll()
+        waker.register(self._wakeup, select.POLLIN)
+        while not self._closing:
+            if address := find_address(self._find()):
+                return address
+            outage.check(self._find())
+            # In steps, for a listener that wants to be called; what wakes us may be the end.
+            self._listener.on_tick(time.monotonic())
+            if waker.poll(LOOK_AGAIN_S * 1000):
                 os.eventfd_read(self._wakeup)
-            if socket in ready:
-                self._receive(socket)
-            if pidfd in ready and socket not in ready:
-                return
+        return None
 
-    def _send_queued(self, socket: "zmq.Socket[bytes]", unsent: "deque[wire.Frames]") -> None:
-        while unsent or self._outgoing:
-            if not unsent:
-                unsent.extend(self._frames(self._next_message()))
-                continue
-            try:
-                socket.send_multipart(unsent[0], flags=zmq.DONTWAIT)
-            except zmq.Again:
-                return
-            unsent.popleft()
+    def _serve(self, link: Link, outage: Outage) -> bool:
+        """Speak until the broker dies; True if it had welcomed us, or all is over."""
+        welcomed = False
+        while True:
+            link.flush()
+            # Asked after sending: the wakeup may have told of the last message and the end.
+            if self._abandoned or (self._closing and not (self._open and link.busy)):
+                return True
+            turn = link.wait(self._timeout(outage))
+            if turn.cut:
+                outage = self._cut(link, outage)
+            if turn.connected:
+                self._say_hello(link)
+            if turn.readable and self._receive(link, outage):
+                welcomed = True
+            if turn.broker_died and not turn.readable:
+                return welcomed
 
-    def _frames(self, message: wire.Message) -> list[wire.Frames]:
-        """Encode a message; a job that cannot be said is refused here, and it alone."""
-        try:
-            return [wire.encode(message)]
-        except ValueError as error:  # BadMessage, or text that is no Unicode
-            jobs = message.jobs if isinstance(message, wire.Submit) else ()
-            if len(jobs) > 1:
-                return [one for job in jobs for one in self._frames(wire.Submit((job,)))]
-            ids = tuple(job.job_id for job in jobs)
-            self._on_message(wire.Refused("bad-request", f"cannot be sent: {error}", ids))
-            return []
+    def _timeout(self, outage: Outage) -> float | None:
+        asked = self._listener.on_tick(time.monotonic())
+        if self._open:
+            return asked
+        outage.check(self._find(), answering=self._address)
+        return QUIET_S if asked is None else min(asked, QUIET_S)
 
-    def _next_message(self) -> wire.Message:
-        first = self._outgoing.popleft()
-        if not isinstance(first, JobSpec):
-            return first
-        jobs, filled = [first], _share(first)
-        while self._outgoing and len(jobs) < wire.MAX_JOBS_PER_MESSAGE:
-            following = self._outgoing[0]
-            if not isinstance(following, JobSpec):
-                break
-            filled += _share(following)
-            if filled > 1.0:
-                break
-            jobs.append(following)
-            self._outgoing.popleft()
-        return wire.Submit(tuple(jobs))
+    def _cut(self, link: Link, outage: Outage) -> Outage:
+        """The stream is gone, and with it all that was on the way."""
+        was_open = self._open
+        with self._waking:
+            self._open = False
+            link.drop_queued()
+        return Outage(time.monotonic(), self._wait_s) if was_open else outage
 
-    def _receive(self, socket: "zmq.Socket[bytes]") -> None:
+    def _say_hello(self, link: Link) -> None:
+        failpoint("client.hello")
+        with self._waking:
+            self._open = False
+            link.drop_queued()
+            link.queue([wire.Hello(wire.PROTOCOL, self._session, os.getpid())])
+        link.flush()
+
+    def _receive(self, link: Link, outage: Outage) -> bool:
+        """Hand out what has come; True if a welcome was among it."""
+        welcomed = False
+        incoming = link.messages()
         while True:
             try:
-                frames = socket.recv_multipart(flags=zmq.DONTWAIT)
-            except zmq.Again:
-                return
-            message = wire.decode(frames)
-            if isinstance(message, wire.Welcome):
-                self._greeted.set()
-            elif isinstance(message, wire.Refused) and message.reason == "version":
-                raise VersionMismatch(wire.PROTOCOL, message.text)
-            else:
-                self._on_message(message)
+                message = next(incoming, None)
+            except wire.BadMessage as error:
+                warn(f"the broker said what is no message: {error}")
+                incoming = link.messages()
+                continue
+            match message:
+                case None:
+                    return welcomed
+                case wire.Welcome():
+                    welcomed = True
+                    self._welcomed(message, outage)
+                case wire.Refused(reason="version"):
+                    raise VersionMismatch(wire.PROTOCOL, message.text)
+                case wire.Refused(reason="greet-first"):
+                    self._say_hello(link)
+                case _:
+                    self._listener.on_message(message)
 
-
-def _share(spec: JobSpec) -> float:
-    """The part of one message that a job takes, at most; large arguments travel alone."""
-    values = (text for text in spec.by.values() if isinstance(text, str))
-    texts = (spec.job_type, spec.name, spec.stdin, *spec.by, *values)
-    return share_of_message(*texts) + len(spec.payload) / MAX_BATCH_BYTES
-
-
-def _wait_for_address(places: Places, deadline: float) -> Address:
-    while True:
-        if address := find_address(places):
-            return address
-        if not is_locked(places):
-            raise BrokerUnavailable(f"no broker is running in {places.directory}")
-        if time.monotonic() > deadline:
-            raise BrokerUnavailable(
-                f"a broker has been starting for {WAIT_S:.0f} s without getting ready"
-            )
-        time.sleep(LOOK_AGAIN_S)
+    def _welcomed(self, welcome: wire.Welcome, outage: Outage) -> None:
+        outage.over()
+        with self._waking:
+            self._open = True
+        self._listener.on_welcome(welcome)
+        self._greeted.set()

@@ -51,8 +51,8 @@ class JobFunction(Generic[P, R]):
 
         Raises:
             Exception: Whatever the function raised, its own frames in the traceback.
-            JobError: The job ended otherwise: killed, exited, lost.
-            BrokerUnavailable: There is no broker.
+            JobError: The job ended otherwise: killed, exited, lost, at one of its limits.
+            BrokerUnavailable: There is no broker, or none came back for a minute.
         """
         from . import calling
 
@@ -165,7 +165,8 @@ def job(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make the calls of a function jobs that share this machine's devices.
 
     `@grn.job` and `@grn.job()` are the same. Options: type (also jobstr), name, by, policy
-    (also resource_policy), inline, reuse, env, when_unavailable (also
+    (also resource_policy), memory, priority, timeout, time_limit, grace, retries, retry_on,
+    oom_retries, enforce, inline, reuse, env, when_unavailable (also
     continue_on_server_unavailable). Unknown or impossible ones fail here.
     """
     if function is not None and not callable(function):

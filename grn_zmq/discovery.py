@@ -1,4 +1,4 @@
-"""Is a broker there, and where? The lock says whether, the address file says where.
+"""Is a broker there, and where? The locks say whether, the address file says where.
 
 The address is written only once the sockets are bound, so whoever reads it can connect.
 """
@@ -8,6 +8,7 @@ import json
 import os
 import time
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import IO, Final
 
 from .errors import BrokerRunning
@@ -16,6 +17,7 @@ from .paths import Places, check_private
 # Whoever looks at the lock holds it for a moment; only a broker holds it for so long.
 TAKE_S: Final = 0.5
 TAKE_AGAIN_S: Final = 0.005
+LOOK_AGAIN_S: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +47,36 @@ class BrokerLock:
             self._file.close()
             raise BrokerRunning(holder)
         places.address.unlink(missing_ok=True)  # what a killed broker left
+        self._sign()
+
+    def _sign(self) -> None:
         self._file.truncate(0)
         self._file.write(str(os.getpid()))
         self._file.flush()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether lock and address are still where clients look for them."""
+        return self._is_in_place and self._places.address.exists()
+
+    @property
+    def _is_in_place(self) -> bool:
+        try:
+            return os.stat(self._places.lock).st_ino == os.fstat(self._file.fileno()).st_ino
+        except OSError:
+            return False
+
+    def take_again(self) -> None:
+        """Lock a new file in the place of one that was removed; one that is there stays."""
+        if self._is_in_place:
+            return
+        before = self._file
+        self._file = open(self._places.lock, "a+", encoding="utf-8")  # noqa: SIM115
+        os.chmod(self._places.lock, 0o600)
+        if not _take(self._file):
+            raise BrokerRunning(_pid_in(self._file))
+        self._sign()
+        before.close()
 
     def publish(self, address: Address) -> None:
         """Tell clients and workers where to connect."""
@@ -59,6 +88,30 @@ class BrokerLock:
     def withdraw(self) -> None:
         """Take the address back: nobody new shall connect."""
         self._places.address.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Let go."""
+        self._file.close()
+
+
+class SupervisorLock:
+    """Held for the life of `grn start`: as long as it is, a broker that died comes back."""
+
+    def __init__(self, places: Places) -> None:
+        """Take the lock, or say who has it.
+
+        Raises:
+            BrokerRunning: Another `grn start` of this user is alive.
+        """
+        self._file: IO[str] = open(places.supervisor_lock, "a+", encoding="utf-8")  # noqa: SIM115
+        os.chmod(places.supervisor_lock, 0o600)
+        if not _take(self._file):
+            holder = lock_holder(places) or _pid_in(self._file)
+            self._file.close()
+            raise BrokerRunning(holder)
+        self._file.truncate(0)
+        self._file.write(str(os.getpid()))
+        self._file.flush()
 
     def close(self) -> None:
         """Let go."""
@@ -103,15 +156,34 @@ def find_address(places: Places) -> Address | None:
     return address if lock_holder(places) == address.pid else None
 
 
+def wait_for_address(places: Places, seconds: float) -> Address | None:
+    """Give the address; wait for it where a broker is starting, or is started again."""
+    deadline = time.monotonic() + seconds
+    while (address := find_address(places)) is None:
+        if not is_locked(places) or time.monotonic() > deadline:
+            return None
+        time.sleep(LOOK_AGAIN_S)
+    return address
+
+
 def is_locked(places: Places) -> bool:
-    """Whether a broker lives, ready or still starting."""
-    return lock_holder(places) is not None
+    """Whether a broker lives, ready or still starting, or one that died is to come back."""
+    return lock_holder(places) is not None or supervisor(places) is not None
 
 
 def lock_holder(places: Places) -> int | None:
     """The pid of the broker that lives, 0 if it has not written it yet, None if none does."""
+    return _holder(places.lock)
+
+
+def supervisor(places: Places) -> int | None:
+    """The pid of the `grn start` that lives, 0 if it has just begun, None if none does."""
+    return _holder(places.supervisor_lock)
+
+
+def _holder(lock: Path) -> int | None:
     try:
-        file = open(places.lock, encoding="utf-8")  # noqa: SIM115
+        file = open(lock, encoding="utf-8")  # noqa: SIM115
     except OSError:
         return None
     with file:

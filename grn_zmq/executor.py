@@ -13,7 +13,7 @@ from .decorator import JobFunction
 from .futures import Future
 from .options import JobOptions
 from .records import Blob, JobSpec
-from .submission import describe_call
+from .submission import describe_call, drop_arguments
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -54,7 +54,15 @@ class Executor(concurrent.futures.Executor):
         self._check_open()
         client = this_client()
         client.connect()
-        described = describe_call(job, job.stand_in, job.job_type, job.options, args, kwargs)
+        described = describe_call(
+            job,
+            job.stand_in,
+            job.job_type,
+            job.options,
+            args,
+            kwargs,
+            session=client.parcel_session,
+        )
         future: Future[T] = Future(described[0].job_id, client)
         task = _Task(*described, future)
         with self._changed:
@@ -110,6 +118,7 @@ class Executor(concurrent.futures.Executor):
             if task not in self._held:
                 return False
             self._held.remove(task)
+            drop_arguments(task.spec)
             self._changed.notify_all()
             return True
 

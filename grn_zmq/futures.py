@@ -65,8 +65,10 @@ class Future(concurrent.futures.Future[R], Generic[R]):
 
         Raises:
             Exception: Whatever the function raised, its own frames in the traceback.
-            JobError: The job ended otherwise: killed, exited, lost.
+            JobError: The job ended otherwise: killed, exited, lost, at one of its limits.
             CancelledError: It was cancelled.
+            ResultExpired: It ended so long ago that its value was let go.
+            BrokerUnavailable: No broker came back for a minute; the job stays valid.
             TimeoutError: The job is still running. It is not cancelled.
         """
         self._check_can_wait()

@@ -8,10 +8,11 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mappin
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .client import Pending, this_client
+from .client import this_client
 from .errors import BrokerUnavailable
 from .naming import version_of_function
 from .peaks import reset_peak
+from .pending import Pending
 from .pinning import device_variables, pin_of, takes_pin
 from .records import Begun, JobSpec
 from .submission import bind_by, inline_job, new_id, parent_id
@@ -172,7 +173,7 @@ class _Lease:
 
     def wait_for_end(self) -> None:
         assert self._pending is not None
-        self._pending.future.exception()
+        self._client.wait_for_end(self._pending)
 
     @contextmanager
     def body(self, begun: Begun) -> Iterator[None]:
@@ -215,6 +216,7 @@ class _Lease:
             oom_retries=0,  # its body runs in the caller: nobody else can run it again
             enforce=False,
             payload=b"",
+            timeout_s=options.timeout_s,
         )
 
 

@@ -35,6 +35,8 @@ LEAVE_S: Final = 5.0
 # What shells say of a command that is not there, and of one that cannot be run.
 NOT_FOUND_STATUS: Final = 127
 NOT_EXECUTABLE_STATUS: Final = 126
+# For files of our own, whatever the body of a run has set.
+OWN_UMASK: Final = 0o077
 
 
 def main() -> NoReturn:
@@ -62,6 +64,7 @@ class JobSide:
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
+        self.sock_file = _file_of(sock.fileno())
         self.pid = os.getpid()
         # The last one only: a closure over data is a new function with every call.
         self.function: tuple[Callable[..., Any], Callable[..., Any] | None] | None = None
@@ -107,16 +110,22 @@ class JobSide:
         streams = _take_streams(packet.fds)
         cap = _cap(packet.header)
         self._update_environment(packet.header, cap)
-        cwd = _cwd()
+        cwd, umask = _cwd(), os.umask(OWN_UMASK)
+        os.umask(umask)
         reset_peak()
         frameworks.reset_counters()
         before_bytes = _peak_bytes()
         try:
-            header, body = answers.or_too_large(self._call(packet, cap))
+            header, body = self._call(packet, cap)
         except BaseException as error:  # an interrupt between the function and the answer
             header, body = answers.failure(error, packet.header)
         if os.getpid() != self.pid:
             os._exit(0)  # a fork inside the function came back from it
+        os.umask(OWN_UMASK)
+        try:
+            header, body = answers.or_in_parcel((header, body), packet.header)
+        except BaseException as error:
+            header, body = answers.failure(error, packet.header)
         intact = _flush() and _streams() == streams and _cwd() == cwd
         threads, children = threading.active_count() - 1, _has_children()
         header |= {
@@ -128,7 +137,17 @@ class JobSide:
             **frameworks.counters()._asdict(),
         }
         _silence_streams()
-        channel.send(self.sock, header, body)
+        self._answer(header, body, str(packet.header["late"]))
+        os.umask(umask)
+
+    def _answer(self, header: dict[str, object], body: bytes, late: str) -> None:
+        """Send the answer; if the body of the run closed our socket, leave it in a file."""
+        if _file_of(self.sock.fileno()) == self.sock_file:
+            channel.send(self.sock, header, body)
+            return
+        if late:
+            channel.write_file(late, header, body)
+        _leave()
 
     def _call(self, packet: channel.Packet, cap: caps.Cap | None) -> "answers.Result":
         from . import answers, payload
@@ -164,6 +183,8 @@ class JobSide:
             self.function = None  # before the next is loaded: they may be large
             self.function = payload.load_function(content[:size])
         assert self.function is not None
+        if packet.header["token"]:
+            content, size = _parcel(packet.header), 0
         function, stand_in = self.function
         if packet.header["stand_in"] and stand_in is not None:
             function = stand_in
@@ -190,7 +211,11 @@ class JobSide:
         _take_streams(packet.fds)
         cap = _cap(packet.header)
         self._update_environment(packet.header, cap)
-        argv = msgpack.unpackb(packet.body, unicode_errors="surrogatepass")
+        try:
+            body = _parcel(packet.header) if packet.header["token"] else packet.body
+        except OSError as error:
+            _refuse(f"its command cannot be read: {error}", NOT_EXECUTABLE_STATUS)
+        argv = msgpack.unpackb(body, unicode_errors="surrogatepass")
         for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         try:
@@ -207,6 +232,22 @@ class JobSide:
             _refuse(f"{argv[0]}: command not found", NOT_FOUND_STATUS)
         except (OSError, ValueError) as error:
             _refuse(f"{argv[0]}: cannot be run: {error}", NOT_EXECUTABLE_STATUS)
+
+
+def _parcel(header: Mapping[str, object]) -> memoryview:
+    """The content of a run that was too large to be sent."""
+    from . import answers
+
+    return answers.parcels_of(header).read(str(header["token"]))
+
+
+def _file_of(fd: int) -> tuple[int, int] | None:
+    """What tells the file behind a descriptor from all others; None if it is closed."""
+    try:
+        facts = os.fstat(fd)
+    except OSError:
+        return None
+    return facts.st_dev, facts.st_ino
 
 
 def _open_stdin(path: str) -> None:

@@ -55,6 +55,13 @@ def _main_path(function: Callable[..., Any]) -> str:
     return os.path.realpath(path) if not path.startswith("<") else path
 
 
+def name_of_class(kind: type) -> str:
+    """The full name of a class, bare where everybody means the same by it."""
+    if kind.__module__ in ("builtins", "__main__"):
+        return kind.__qualname__
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
 def type_of_command(text: str) -> str:
     """The command text with words that are numbers written `#`: the same job, other values."""
     words = re.split(r"(\s+|=)", text.strip())

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
-from .limits import MAX_NAME, MAX_PRIORITY, MAX_RETRIES
-from .units import parse_bytes
+from .limits import DEFAULT_GRACE_S, MAX_NAME, MAX_PRIORITY, MAX_RETRIES, MAX_SECONDS
+from .naming import name_of_class
+from .units import parse_bytes, parse_seconds
 
 _POLICIES: Final = {
     "spread": "spread",
@@ -14,6 +15,16 @@ _POLICIES: Final = {
     "packing": "pack",
 }
 _UNAVAILABLE: Final = ("raise", "local")
+
+# Why a job may be run again, other than for an exception of a class.
+CAUSES: Final = ("lost", "time-limit", "killed", "exit")
+# What happens to a body that runs in its caller is its caller's to decide.
+_NOT_INLINE: Final = {
+    "time_limit": "nobody could end it without ending its caller",
+    "grace": "nobody ends it but its caller",
+    "retries": "nobody else can run it again",
+    "retry_on": "nobody else can run it again",
+}
 
 # Names the ancestors of this package used; each says the same as the option it stands for.
 _ALIASES: Final = {"jobstr": "type", "resource_policy": "policy"}
@@ -30,6 +41,11 @@ class JobOptions:
     memory: str = ""
     priority: int = 0
     oom_retries: int = 2
+    timeout: float | str | None = None
+    time_limit: float | str | None = None
+    grace: float | str | None = None
+    retries: int = 0
+    retry_on: tuple[str, ...] = ()
     enforce: bool = False
     inline: bool = False
     reuse: bool = True
@@ -53,6 +69,7 @@ class JobOptions:
         for option, least, most in (
             ("priority", -MAX_PRIORITY, MAX_PRIORITY),
             ("oom_retries", 0, MAX_RETRIES),
+            ("retries", 0, MAX_RETRIES),
         ):
             value = getattr(self, option)
             _check(
@@ -67,6 +84,9 @@ class JobOptions:
             raise ValueError(f"memory={self.memory!r}: {error}") from None
         if size >= 2**63:
             raise ValueError(f"memory={self.memory!r} is more than any device has")
+        for option in ("timeout", "time_limit", "grace"):
+            self._check_time(option)
+        self._check_retry_on()
         for option in ("enforce", "inline", "reuse"):
             _check(
                 isinstance(getattr(self, option), bool),
@@ -78,6 +98,13 @@ class JobOptions:
                 "caller's own process, and a cap would hold for all the caller does. Leave "
                 "one of them out"
             )
+        unset = {one.name: one.default for one in fields(self)}
+        for option, why in _NOT_INLINE.items() if self.inline else ():
+            if getattr(self, option) != unset[option]:
+                raise ValueError(
+                    f"inline=True and {option}= exclude each other: an inline job runs in its "
+                    f"caller's own process, and {why}. Leave one of them out"
+                )
         if self.when_unavailable not in _UNAVAILABLE:
             raise ValueError(
                 f"when_unavailable={self.when_unavailable!r} must be 'raise' or 'local'"
@@ -88,6 +115,48 @@ class JobOptions:
     def memory_bytes(self) -> int:
         """The first estimate of what the job needs; 0 if none was given."""
         return parse_bytes(self.memory) if self.memory else 0
+
+    @property
+    def timeout_s(self) -> float | None:
+        """How long it may wait for a device; None for ever."""
+        return None if self.timeout is None else parse_seconds(self.timeout)
+
+    @property
+    def time_limit_s(self) -> float | None:
+        """How long each run may take; None for ever."""
+        return None if self.time_limit is None else parse_seconds(self.time_limit)
+
+    @property
+    def grace_s(self) -> float:
+        """How long it has between being asked to end and being killed."""
+        return DEFAULT_GRACE_S if self.grace is None else parse_seconds(self.grace)
+
+    def _check_time(self, option: str) -> None:
+        value = getattr(self, option)
+        if value is None:
+            return
+        _check(
+            isinstance(value, int | float | str) and not isinstance(value, bool),
+            f"{option}={value!r} must be seconds, or a text such as '15m'",
+        )
+        try:
+            seconds = parse_seconds(value)
+        except (ValueError, OverflowError) as error:
+            raise ValueError(f"{option}={value!r}: {error}") from None
+        if seconds > MAX_SECONDS or (option == "time_limit" and not seconds):
+            least = "more than 0" if option == "time_limit" else "0"
+            raise ValueError(f"{option}={value!r} must be from {least} to ten years")
+
+    def _check_retry_on(self) -> None:
+        named = all(isinstance(cause, str) and cause for cause in self.retry_on)
+        _check(named, f"retry_on={self.retry_on!r} must be given through grn.job")
+        if sum(map(len, self.retry_on)) > MAX_NAME:
+            raise ValueError(f"retry_on= names more than {MAX_NAME} characters of causes")
+        if self.retry_on and not self.retries:
+            raise ValueError(
+                "retry_on= says when to run a job again, but not how often: add retries=1 or "
+                "more, or leave it out"
+            )
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> "JobOptions":
@@ -120,6 +189,10 @@ class JobOptions:
         if "by" in values:
             by = values["by"]
             values["by"] = tuple(by) if isinstance(by, list | tuple) else (by,)
+        if "retry_on" in values:
+            causes = values["retry_on"]
+            listed = causes if isinstance(causes, list | tuple | set | frozenset) else (causes,)
+            values["retry_on"] = tuple(map(_cause, listed))
         return replace(self, **values)
 
 
@@ -129,6 +202,17 @@ def _policy(value: object) -> str:
             f"policy={value!r}: choose 'spread' (the emptiest device) or 'pack' (the fullest)"
         )
     return _POLICIES[value]
+
+
+def _cause(value: object) -> str:
+    """Name a cause as results do: the class of an exception, or one of our words."""
+    if isinstance(value, type) and issubclass(value, BaseException):
+        return name_of_class(value)
+    if isinstance(value, str) and value in CAUSES:
+        return value
+    raise TypeError(
+        f"retry_on={value!r}: give classes of exceptions, or of {', '.join(map(repr, CAUSES))}"
+    )
 
 
 def _is_text(value: object) -> bool:

@@ -24,6 +24,10 @@ class Places:
         return self.directory / "broker.lock"
 
     @property
+    def supervisor_lock(self) -> Path:
+        return self.directory / "supervisor.lock"
+
+    @property
     def address(self) -> Path:
         return self.directory / "broker.json"
 
@@ -64,11 +68,17 @@ class Places:
 
 
 def find_places(environ: Mapping[str, str]) -> Places:
-    """Give the places of this user's broker; nothing is created."""
+    """Give the places of this user's broker; nothing is created.
+
+    They may change: the runtime directory goes at a logout and comes back at a login, and a
+    broker that was started in between is found where it is.
+    """
+    refuge = Places(state_directory(environ) / "run")
     runtime = environ.get("XDG_RUNTIME_DIR")
-    if runtime and os.path.isdir(runtime):
-        return Places(Path(runtime) / "grn")
-    return Places(state_directory(environ) / "run")
+    if not runtime or not os.path.isdir(runtime):
+        return refuge
+    usual = Places(Path(runtime) / "grn")
+    return refuge if refuge.address.exists() and not usual.address.exists() else usual
 
 
 def state_directory(environ: Mapping[str, str]) -> Path:

@@ -7,11 +7,19 @@ stays cheap until the first call.
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from .errors import NotPicklable
+from .errors import DiskFull, NotPicklable
 
 AnyFunction = Callable[..., Any]
+Payload = bytes | memoryview
+
+
+class SupportsWrite(Protocol):
+    """Where a pickle goes."""
+
+    def write(self, data: bytes, /) -> object: ...
+
 
 PROTOCOL: Final = 5
 # How far the search for an unpicklable value goes down, and how wide: it names the culprit
@@ -20,7 +28,7 @@ SEARCH_DEPTH: Final = 3
 SEARCH_WIDTH: Final = 10_000
 
 
-def digest(blob: bytes | memoryview) -> str:
+def digest(blob: Payload) -> str:
     """Name bytes by their content: 64 hexadecimal digits."""
     import hashlib
 
@@ -36,7 +44,7 @@ def dump_function(function: AnyFunction, stand_in: AnyFunction | None = None) ->
     return _dump((function, stand_in), lambda: _blame_functions(function, stand_in))
 
 
-def load_function(blob: bytes | memoryview) -> tuple[AnyFunction, AnyFunction | None]:
+def load_function(blob: Payload) -> tuple[AnyFunction, AnyFunction | None]:
     """Return the undecorated function and its stand-in."""
     import pickle
 
@@ -60,7 +68,23 @@ def dump_arguments(
     return _dump((tuple(args), dict(kwargs)), lambda: _blame_arguments(args, kwargs, function))
 
 
-def load_arguments(blob: bytes | memoryview) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def write_arguments(
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+    function: AnyFunction | None,
+    file: SupportsWrite,
+) -> None:
+    """Pickle the arguments of one call into a file, without a copy of large ones.
+
+    Raises:
+        NotPicklable: Names the argument, and the part of it, that cannot travel.
+    """
+    _dump_into(
+        (tuple(args), dict(kwargs)), file, lambda: _blame_arguments(args, kwargs, function)
+    )
+
+
+def load_arguments(blob: Payload) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the positional and the named arguments of one call."""
     import pickle
 
@@ -77,7 +101,7 @@ def dump_value(value: object) -> bytes:
     return _dump(value, lambda: _blame(value, "the result"))
 
 
-def load_value(blob: bytes | memoryview) -> Any:
+def load_value(blob: Payload) -> Any:
     """Return what the function returned."""
     import pickle
 
@@ -90,13 +114,22 @@ def _undecorated(function: AnyFunction) -> AnyFunction:
 
 
 def _dump(value: object, blame: Callable[[], str]) -> bytes:
+    import io
+
+    file = io.BytesIO()
+    _dump_into(value, file, blame)
+    return file.getvalue()
+
+
+def _dump_into(value: object, file: SupportsWrite, blame: Callable[[], str]) -> None:
     import cloudpickle
 
     try:
-        blob: bytes = cloudpickle.dumps(value, protocol=PROTOCOL)
+        cloudpickle.dump(value, file, protocol=PROTOCOL)
+    except (DiskFull, OSError):
+        raise
     except Exception as error:
         raise NotPicklable(blame(), error) from error
-    return blob
 
 
 def _picklable(value: object) -> bool:

@@ -8,12 +8,12 @@ import tempfile
 from types import TracebackType
 from typing import IO, Any, Final
 
-from .discovery import find_address
+from .discovery import find_address, lock_holder, supervisor
 from .errors import BrokerRunning, BrokerUnavailable
 from .paths import find_places
 
-# Longer than workers take to end their jobs.
-STOP_S: Final = 20.0
+# Longer than a supervisor takes to end jobs and workers, or to give that up.
+STOP_S: Final = 30.0
 READY_TEXT: Final = "ready"
 
 
@@ -76,7 +76,7 @@ def start(
         BrokerRunning: A broker of this user lives already.
         BrokerUnavailable: It did not come up; the text has its own error.
     """
-    if pid := running_pid():
+    if pid := occupant():
         raise BrokerRunning(pid)
     command = [sys.executable, "-m", "grn_zmq.cli.main", "start", "--notify"]
     if devices is not None:
@@ -117,3 +117,9 @@ def running_pid() -> int | None:
     """The pid of this user's broker, if one is ready."""
     address = find_address(find_places(os.environ))
     return address.pid if address else None
+
+
+def occupant() -> int | None:
+    """The pid of the broker that is there, or of the `grn start` that brings it back."""
+    places = find_places(os.environ)
+    return running_pid() or lock_holder(places) or supervisor(places)

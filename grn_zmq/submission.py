@@ -6,6 +6,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from contextvars import ContextVar
 from typing import Any, Final
 
@@ -14,14 +15,15 @@ from .context import Context, limits, umask
 from .errors import TooLarge
 from .naming import version_of_function
 from .options import JobOptions
-from .payload import digest, dump_arguments, dump_function
+from .parcels import Spill, find_parcels
+from .payload import digest, dump_function, write_arguments
 from .records import Blob, JobSpec, Scalar, require_scalar
 
 # The inline job this code runs in, if any; a shipped one names itself in the environment.
 inline_job: ContextVar[str] = ContextVar("inline_job", default="")
 
-# One Submit carries at least one job, and its body has this limit.
-MAX_PAYLOAD_BYTES: Final = MAX_BODY_BYTES
+# A blob travels in one message, whose body has this limit.
+MAX_BLOB_BYTES: Final = MAX_BODY_BYTES
 
 
 def new_id() -> str:
@@ -42,26 +44,32 @@ def describe_call(
     kwargs: Mapping[str, Any],
     *,
     detached: bool = False,
+    session: Callable[[], str],
 ) -> tuple[JobSpec, tuple[Blob, ...]]:
     """Give the job of one call, and the blobs it shares with others.
 
+    Args:
+        session: Whose arguments they are, asked only if they are so large that they are
+            written to a file.
+
     Raises:
         NotPicklable: A value cannot travel; the text names it.
-        TooLarge: Function or arguments are larger than a message may be.
+        TooLarge: The function is larger than a message may be.
+        DiskFull: There is no room for large arguments.
     """
     shipped = dump_function(function, stand_in)
-    content = dump_arguments(args, kwargs, function)
-    for what, size in (("the function", len(shipped)), ("the arguments", len(content))):
-        if size > MAX_PAYLOAD_BYTES:
-            raise TooLarge(what, size, MAX_PAYLOAD_BYTES)
+    if len(shipped) > MAX_BLOB_BYTES:
+        raise TooLarge("the function", len(shipped), MAX_BLOB_BYTES)
     code = Blob(digest(shipped), shipped)
     context = context_blob(options.env)
+    by = bind_by(function, options.by, args, kwargs)  # before large arguments are written
+    payload, token = pack_arguments(args, kwargs, function, session, detached)
     spec = JobSpec(
         job_id=new_id(),
         job_type=job_type,
         name=options.name,
         kind="call",
-        by=bind_by(function, options.by, args, kwargs),
+        by=by,
         policy=options.policy,
         function=code.digest,
         context=context.digest,
@@ -76,9 +84,35 @@ def describe_call(
         priority=options.priority,
         oom_retries=options.oom_retries,
         enforce=options.enforce,
-        payload=content,
+        payload=payload,
+        timeout_s=options.timeout_s,
+        time_limit_s=options.time_limit_s,
+        retries=options.retries,
+        retry_on=options.retry_on,
+        grace_s=options.grace_s,
+        token=token,
     )
     return spec, (code, context)
+
+
+def pack_arguments(
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    function: Callable[..., Any],
+    session: Callable[[], str],
+    detached: bool,
+) -> tuple[bytes, str]:
+    """Give the pickled arguments, or the token of a file if they are large."""
+    where = "disk" if detached else "shm"
+    with closing(Spill(find_parcels(os.environ), session, where)) as spill:
+        write_arguments(args, kwargs, function, spill)
+        return spill.finish()
+
+
+def drop_arguments(spec: JobSpec | None) -> None:
+    """Let go of the large arguments of a job that no broker has taken."""
+    if spec is not None and spec.token:
+        find_parcels(os.environ).remove(spec.token)
 
 
 def bind_by(
@@ -150,6 +184,8 @@ def context_blob(extra: Mapping[str, str]) -> Blob:
         if _last is not None and _last[0] == key:
             return _last[1]
         packed = Context.capture(extra).to_bytes()
+        if len(packed) > MAX_BLOB_BYTES:
+            raise TooLarge("the environment of the job", len(packed), MAX_BLOB_BYTES)
         blob = Blob(digest(packed), packed)
         _last = (key, blob)
         return blob

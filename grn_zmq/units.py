@@ -1,5 +1,6 @@
-"""Sizes in bytes, as people write and read them."""
+"""Sizes in bytes and times in seconds, as people write and read them."""
 
+import math
 import re
 from typing import Final
 
@@ -28,6 +29,14 @@ _FACTORS: Final = {
 _SIZE: Final = re.compile(r"\s*([0-9]{1,20}(?:\.[0-9]*)?|\.[0-9]+)\s*([a-zA-Z]*)\s*", re.ASCII)
 _STEPS: Final = ((TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB"))
 
+_UNITS_S: Final = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+_TIME: Final = re.compile(
+    r"(?:([0-9.]+)d)?(?:([0-9.]+)h)?(?:([0-9.]+)m(?:in)?)?(?:([0-9.]+)s?)?", re.ASCII
+)
+_CLOCK: Final = re.compile(
+    r"(?:([0-9]{1,6}):)?([0-9]{1,2}):([0-9]{1,2}(?:\.[0-9]*)?)", re.ASCII
+)
+
 
 def parse_bytes(text: str) -> int:
     """Turn a size such as 512M, 8GiB or 1.5g into bytes; a bare number is MiB.
@@ -53,3 +62,33 @@ def format_bytes(count: int) -> str:
         if abs(count) >= step - step / KIB * 0.05:
             return f"{count / step:.1f} {name}"
     return f"{count} B"
+
+
+def parse_seconds(value: float | str) -> float:
+    """Turn a time such as 90, "90s", "15m", "1h30m", "2d" or "1:30:00" into seconds.
+
+    Raises:
+        ValueError: It is no time, or less than none. The text is named.
+    """
+    if isinstance(value, str):
+        seconds = _seconds_in("".join(value.split()).lower())
+    else:
+        seconds = float(value)
+    if seconds is None or not math.isfinite(seconds) or seconds < 0:
+        raise ValueError(
+            f"{value!r} is no time: write 90s, 15m, 1h30m, 2d, 1:30:00 or a number of seconds"
+        )
+    return seconds
+
+
+def _seconds_in(text: str) -> float | None:
+    if clock := _CLOCK.fullmatch(text):
+        return int(clock[1] or 0) * 3600 + int(clock[2]) * 60 + float(clock[3])
+    match = _TIME.fullmatch(text)
+    if not text or match is None:
+        return None
+    try:
+        counts = [float(count) if count else 0.0 for count in match.groups()]
+    except ValueError:  # two points in one number
+        return None
+    return sum(map(float.__mul__, counts, map(float, _UNITS_S.values())))

@@ -24,6 +24,9 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print facts 
 debug_option = click.option(
     "--debug", "-d", is_flag=True, help="Log every request, grant and completion."
 )
+failpoints_option = click.option(
+    "--failpoints", default="", hidden=True, help="For tests: where orders to fail are."
+)
 devices_option = click.option(
     "--devices",
     metavar="WHICH",

@@ -10,7 +10,7 @@ from .. import __version__
 # Verb, and one line of help: known without importing the verb itself.
 VERBS: Final = {
     "start": "Start broker and workers, in the foreground or --detach.",
-    "stop": "Stop broker, workers and running jobs.",
+    "stop": "Stop broker, workers and running jobs, or --drain them first.",
     "status": "Say whether a broker runs, and what it has to do.",
     "run": "Run commands as jobs and wait for them.",
     "ps": "List jobs.",

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ..limits import MAX_PRIORITY, MAX_RETRIES
+from ..limits import DEFAULT_GRACE_S, MAX_PRIORITY, MAX_RETRIES
 from ..options import JobOptions
 from .common import WholeNumber, debug_option, devices_option, max_jobs_option, one_line_errors
 
@@ -37,6 +37,14 @@ def _size(_: click.Context, __: click.Parameter, text: str) -> str:
         raise click.BadParameter(str(error).partition(": ")[2] or str(error)) from None
 
 
+def _time(_: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
+    try:
+        JobOptions.parse({str(parameter.name): text})
+    except ValueError as error:
+        raise click.BadParameter(str(error).partition(": ")[2] or str(error)) from None
+    return text
+
+
 @click.command(cls=RunCommand, context_settings={"allow_interspersed_args": False})
 @click.argument("commands", nargs=-1)
 @click.option("--type", "job_type", help="Job type; default: the command, numbers written #.")
@@ -61,6 +69,34 @@ def _size(_: click.Context, __: click.Parameter, text: str) -> str:
     help="How often a command that ran out of memory is run again, with more room; one "
     "that gets its input through a pipe never is.",
 )
+@click.option(
+    "--timeout",
+    callback=_time,
+    metavar="TIME",
+    help="How long each may wait for a device, such as 90s, 15m or 2h. Default: for ever.",
+)
+@click.option(
+    "--time",
+    "--time-limit",
+    "time_limit",
+    callback=_time,
+    metavar="TIME",
+    help="How long each may run, such as 90s, 15m, 1h30m or 1:30:00; then it is ended, with "
+    "status 124. Default: for ever.",
+)
+@click.option(
+    "--retries",
+    type=WholeNumber(0, MAX_RETRIES),
+    default=0,
+    help="How often a command that failed, was killed or lost is run again; one that gets its "
+    "input through a pipe never is. Default: 0.",
+)
+@click.option(
+    "--grace",
+    callback=_time,
+    metavar="TIME",
+    help=f"How long a command has between TERM and KILL. Default: {DEFAULT_GRACE_S:.0f}s.",
+)
 @click.option("--enforce", is_flag=True, help="Let frameworks take no more than was promised.")
 @devices_option
 @max_jobs_option
@@ -74,6 +110,10 @@ def run(
     memory: str,
     priority: int,
     oom_retries: int,
+    timeout: str | None,
+    time_limit: str | None,
+    retries: int,
+    grace: str | None,
     enforce: bool,
     **options: Any,
 ) -> None:
@@ -83,6 +123,7 @@ def run(
     grn run "python train.py --lr 0.1" "python train.py --lr 0.2"
     grn run -- python train.py --lr 0.1
     grn run --memory 6GiB --priority 1 -- python train.py
+    grn run --time 2h --retries 1 -- python train.py
     CUDA_VISIBLE_DEVICES=0,1 grn run "python train.py"
 
     Each argument before -- is one command line; after -- all words are one command.
@@ -94,7 +135,14 @@ def run(
     from .running import run_commands
 
     asked = JobOptions(
-        memory=memory, priority=priority, oom_retries=oom_retries, enforce=enforce
+        memory=memory,
+        priority=priority,
+        oom_retries=oom_retries,
+        timeout=timeout,
+        time_limit=time_limit,
+        retries=retries,
+        grace=grace,
+        enforce=enforce,
     )
     sys.exit(run_commands(lines, asked, **options))
 

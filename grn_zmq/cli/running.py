@@ -24,6 +24,7 @@ from ..errors import (
     JobExited,
     JobKilled,
     JobOutOfMemory,
+    TimeLimitExceeded,
 )
 from ..futures import Future
 from ..naming import type_of_command, version_of_command
@@ -37,10 +38,18 @@ from .listing import all_jobs
 
 # After INT a job has its grace, then TERM and as much again, then KILL.
 INTERRUPT_S: Final = 12.0
+# Without its answer there is nothing to wait for: jobs end once their client is gone.
+BROKER_ANSWERS_S: Final = 5.0
 # How soon a command that was in the background finds that the terminal is its own again.
 FOREGROUND_S: Final = 0.2
 LOOK_AGAIN_S: Final = 0.2
+# What timeout(1) leaves with when it had to end its command.
+TIMED_OUT: Final = 124
 CHUNK_BYTES: Final = 1 << 16
+NOT_AGAIN: Final = (
+    "the command is not run again if it fails: its input comes through a pipe, and can be read "
+    "only once. If it reads nothing, add: < /dev/null"
+)
 
 
 def run_commands(
@@ -62,7 +71,9 @@ def run_commands(
         futures: list[Future[Any]] = []
         try:
             if stdin and not can_run_again():
-                asked = asked.with_options(oom_retries=0)
+                if asked.retries:
+                    say(f"grn: {NOT_AGAIN}", err=True)
+                asked = asked.with_options(oom_retries=0, retries=0)
             futures += (submit_command(words, job_type, stdin, asked) for words in lines)
             status = wait_for_all(futures, lines)
             if ours:
@@ -187,6 +198,11 @@ def submit_command(
         oom_retries=asked.oom_retries,
         enforce=asked.enforce,
         payload=msgpack.packb(list(words), unicode_errors="surrogatepass"),
+        timeout_s=asked.timeout_s,
+        time_limit_s=asked.time_limit_s,
+        retries=asked.retries,
+        retry_on=asked.retry_on,
+        grace_s=asked.grace_s,
     )
     return this_client().submit(spec, (context,)).future
 
@@ -221,13 +237,16 @@ def exit_status(future: Future[Any]) -> int:
         case JobExited():
             return error.exit_status
         case JobKilled():
-            say(f"grn: {printable(str(error))}", err=True)
+            say(f"grn: {printable(error.summary)}", err=True)  # its lines were seen already
             return 128 + error.signal
         case JobOutOfMemory():
             say(f"grn: {printable(str(error))}", err=True)
             return _status_of(future.outcome)
+        case TimeLimitExceeded():
+            say(f"grn: {printable(error.summary)}", err=True)
+            return TIMED_OUT
         case JobError():
-            say(f"grn: {error}", err=True)
+            say(f"grn: {error.summary}", err=True)
             return 1
     raise error
 
@@ -245,10 +264,13 @@ def end(futures: Sequence[Future[Any]], *, interrupt: bool) -> None:
     if not left:
         return
     try:
-        this_client().cancel(*(future.job_id for future in left), interrupt=interrupt)
-        for future in left:
-            with contextlib.suppress(Exception):
-                future.exception(timeout=INTERRUPT_S)
+        job_ids = (future.job_id for future in left)
+        asked = this_client().ask_to_cancel(*job_ids, interrupt=interrupt)
+        deadline = time.monotonic() + BROKER_ANSWERS_S
+        if all(one.cancel_taken.wait(deadline - time.monotonic()) for one in asked):
+            for future in left:
+                with contextlib.suppress(Exception):
+                    future.exception(timeout=INTERRUPT_S)
     except (KeyboardInterrupt, SystemExit):
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(signum, signal.SIG_IGN)

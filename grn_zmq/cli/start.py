@@ -9,13 +9,15 @@ import click
 
 from .. import __version__
 from ..errors import BrokerRunning
+from ..failpoints import arm
 from ..paths import find_places, make_private, state_directory
-from ..starting import READY_TEXT, last_line, running_pid
+from ..starting import READY_TEXT, last_line, occupant
 from .common import (
     check_environment,
     debug_option,
     devices_option,
     fail,
+    failpoints_option,
     max_jobs_option,
     one_line_errors,
     overflow_option,
@@ -30,6 +32,7 @@ BANNER = f"grn {__version__}: jobs share devices by the memory they were measure
 @max_jobs_option
 @overflow_option
 @debug_option
+@failpoints_option
 @click.option("--detach", is_flag=True, help="Return once all is ready; stop with `grn stop`.")
 @click.option("--notify", is_flag=True, hidden=True, help="Say `ready`; live while stdin does.")
 @one_line_errors
@@ -38,10 +41,11 @@ def start(
     max_jobs: int | None,
     overflow: float | None,
     debug: bool,
+    failpoints: str,
     detach: bool,
     notify: bool,
 ) -> None:
-    """Start broker and workers; Ctrl-C or `grn stop` ends them and their jobs.
+    """Start broker and workers; Ctrl-C or `grn stop` ends them and running jobs.
 
     \b
     grn start                             all GPUs, or two shares of host memory
@@ -54,6 +58,10 @@ def start(
     options = ["--devices", devices] if devices is not None else []
     options += ["--max-jobs", str(max_jobs)] if max_jobs is not None else []
     broker_options = ["--overflow", str(overflow)] if overflow is not None else []
+    if failpoints:
+        arm(failpoints)
+        options += ["--failpoints", failpoints]
+        broker_options += ["--failpoints", failpoints]
     if detach:
         _detach([*options, *broker_options], debug)
     else:
@@ -61,20 +69,22 @@ def start(
 
 
 def _serve(options: list[str], broker_options: list[str], debug: bool, notify: bool) -> int:
+    from .. import log
     from .supervisor import StartFailed, Supervisor
 
+    log.configure("supervisor", debug)
     supervisor = Supervisor(options, broker_options, debug)
     tell = (lambda _: None) if notify else say
     try:
         tell(BANNER)
         tell(supervisor.start())
+        if supervisor.kept:
+            tell(supervisor.kept)
         tell(f"Ready in {find_places(os.environ).directory}; stop with Ctrl-C")
         if notify:
             say(READY_TEXT)
-        status = supervisor.serve(sys.stdin.fileno() if notify else None)
-        if status:
-            say("grn: broker or workers died; ending the rest", err=True)
-        return status
+        supervisor.serve(sys.stdin.fileno() if notify else None)
+        return 0
     except StartFailed as error:
         return 0 if supervisor.stopping else abs(error.status) or 1
     finally:
@@ -84,7 +94,7 @@ def _serve(options: list[str], broker_options: list[str], debug: bool, notify: b
 
 def _detach(options: list[str], debug: bool) -> None:
     """Start the same in a session of its own; wait until it is ready or has failed."""
-    if pid := running_pid():
+    if pid := occupant():
         raise BrokerRunning(pid)
     directory = state_directory(os.environ)
     make_private(directory)
@@ -107,7 +117,7 @@ def _detach(options: list[str], debug: bool) -> None:
             break
     else:
         fail(last_line(path.read_text(errors="replace")), abs(process.wait()) or 1)
-    click.echo("".join(line for line in said if line.startswith("Managing")).strip())
+    click.echo("".join(line for line in said[:-1] if not line.startswith("grn ")).strip())
     click.echo(f"Started in the background (pid {process.pid}), log in {path}")
 
 

@@ -2,14 +2,18 @@
 
 import os
 from collections import Counter
+from typing import Final
 
 import click
 
-from ..discovery import find_address
+from ..discovery import supervisor, wait_for_address
 from ..errors import BrokerUnavailable
 from ..paths import find_places
 from .common import counted, json_option, one_line_errors, print_json
 from .listing import all_devices, all_jobs
+
+# A broker that died is back within this time, if it can come back.
+GAP_S: Final = 3.0
 
 
 @click.command()
@@ -24,9 +28,11 @@ def status(as_json: bool) -> None:
     grn status || grn start --detach
     """
     places = find_places(os.environ)
-    address = find_address(places)
+    address = wait_for_address(places, GAP_S)
     if address is None:
-        raise BrokerUnavailable(f"no broker is running in {places.directory}")
+        above = supervisor(places)
+        again = f"; `grn start` (pid {above}) tries to start one again" if above else ""
+        raise BrokerUnavailable(f"no broker is running in {places.directory}{again}")
     states = Counter(row.state for row in all_jobs(ended=False))
     devices = all_devices()
     if as_json:

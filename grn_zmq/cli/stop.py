@@ -1,63 +1,42 @@
 """`grn stop`: end broker, workers and jobs."""
 
 import os
-import select
-import signal
-import time
+import sys
 from typing import Final
 
 import click
 
-from ..client import this_client
-from ..discovery import find_address
-from ..errors import BrokerUnavailable
+from ..discovery import supervisor, wait_for_address
 from ..paths import find_places
-from .common import UNREACHABLE, fail, one_line_errors
-from .listing import all_devices
+from .common import UNREACHABLE, counted, fail, one_line_errors, say
+from .stopping import STOP_S, Stopper
 
-STOP_S: Final = 30.0
+# A broker that died is back within this time, or its supervisor ends without it.
+GAP_S: Final = 5.0
 
 
 @click.command()
+@click.option("--drain", is_flag=True, help="Let running jobs end first; start no others.")
 @one_line_errors
-def stop() -> None:
-    """Stop broker and workers; running jobs are ended (TERM, 5 s of grace, KILL).
+def stop(drain: bool) -> None:
+    """Stop broker and workers; running jobs are ended (TERM, grace, KILL).
 
     \b
     grn stop                 whatever `grn start` or `honcho start` has started
+    grn stop --drain         once the jobs that run now have ended
     grn ps && grn stop       see what would be ended first
-    grn stop; grn start      start afresh
+
+    Jobs that wait, and that no program waits for, stay for the next start.
     """
     places = find_places(os.environ)
-    address = find_address(places)
-    if address is None:
+    address = wait_for_address(places, GAP_S)
+    above = supervisor(places) or (address.supervisor_pid if address else 0)
+    if not above:
         fail(f"nothing to stop: no broker is running in {places.directory}", UNREACHABLE)
-    watched = [_watch(address.supervisor_pid)]
-    if address.supervisor_pid == address.pid:
-        # Nobody waits for the workers of a broker that was started by itself: we do.
-        watched += [_watch(row.worker_pid) for row in all_devices()]
-        this_client().close()
-    try:
-        signal.pidfd_send_signal(watched[0], signal.SIGTERM)
-    except ProcessLookupError:
-        raise BrokerUnavailable("the broker is ending already") from None
-    if not _have_ended(watched):
-        fail(f"the broker (pid {address.pid}) is still running after {STOP_S:.0f} s", 1)
-    click.echo(f"Stopped the broker (pid {address.pid}) and its workers")
-
-
-def _watch(pid: int) -> int:
-    try:
-        return os.pidfd_open(pid)
-    except ProcessLookupError:
-        raise BrokerUnavailable("the broker is ending already") from None
-
-
-def _have_ended(pidfds: list[int]) -> bool:
-    deadline = time.monotonic() + STOP_S
-    for pidfd in pidfds:
-        ended, _, _ = select.select([pidfd], [], [], max(0.0, deadline - time.monotonic()))
-        os.close(pidfd)
-        if not ended:
-            return False
-    return True
+    stopper = Stopper(places, above, drain, say if sys.stdout.isatty() else None)
+    if not stopper.run():
+        fail(f"not all has ended within {STOP_S:.0f} s: `grn ps` says what is left", 1)
+    whom = f" (pid {address.pid})" if address else ""
+    click.echo(f"Stopped the broker{whom} and its workers")
+    if stopper.kept:
+        click.echo(f"Kept for the next start: {counted(stopper.kept, 'queued job')}")

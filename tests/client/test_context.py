@@ -13,7 +13,7 @@ import pytest
 import tests.workers.test_launcher as jobs
 from grn_zmq import payload
 from grn_zmq.context import Context
-from workers.jobprocess import Outcome
+from workers.jobevents import Outcome
 
 start = jobs.start
 

@@ -167,3 +167,84 @@ def test_a_cap_on_the_callers_own_process_is_refused_when_decorating() -> None:
         options(inline=True, enforce=True)
     with pytest.raises(ValueError, match="exclude each other"):
         grn.job(enforce=True)(lambda: None).with_options(inline=True)
+
+
+@pytest.mark.parametrize("option", ["timeout", "time_limit", "grace"])
+@pytest.mark.parametrize("written", ["15m", 900, 900.0, "0:15:00"])
+def test_times_are_seconds_or_texts(option: str, written: float | str) -> None:
+    assert getattr(options(**{option: written}), f"{option}_s") == 900.0
+
+
+def test_without_limits_nothing_is_limited_but_the_grace() -> None:
+    plain = options()
+
+    assert (plain.timeout_s, plain.time_limit_s, plain.grace_s) == (None, None, 5.0)
+    assert (options(timeout=0).timeout_s, options(grace=0).grace_s) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"timeout": -1},
+        {"timeout": "soon"},
+        {"time_limit": 0},
+        {"time_limit": "0s"},
+        {"time_limit": 1e12},
+        {"grace": "-1s"},
+        {"retries": -1},
+        {"retries": MAX_RETRIES + 1},
+    ],
+)
+def test_a_limit_that_makes_no_sense_is_named(given: dict[str, Any]) -> None:
+    (option,) = given
+    with pytest.raises(ValueError, match=f"{option}="):
+        grn.job(**given)
+
+
+@pytest.mark.parametrize(
+    "given", [{"timeout": [1]}, {"time_limit": True}, {"grace": b"1"}, {"retries": 1.5}]
+)
+def test_a_limit_of_another_type_is_refused(given: dict[str, Any]) -> None:
+    (option,) = given
+    with pytest.raises(TypeError, match=f"{option}="):
+        grn.job(**given)
+
+
+class Flaky(Exception):
+    class Inner(Exception):
+        pass
+
+
+def test_causes_are_named_as_results_name_them() -> None:
+    given = options(retries=3, retry_on=(ValueError, Flaky.Inner, "lost", "time-limit"))
+
+    inner = f"{__name__}.Flaky.Inner"
+    assert given.retry_on == ("ValueError", inner, "lost", "time-limit")
+    assert options(retries=1, retry_on=OSError).retry_on == ("OSError",)
+    assert given.with_options(retries=1).retry_on == given.retry_on
+
+
+@pytest.mark.parametrize("cause", ["losst", "ValueError", int, 3, None, ValueError("x")])
+def test_what_is_no_cause_is_refused_with_those_there_are(cause: object) -> None:
+    with pytest.raises(TypeError, match=r"retry_on=.*'lost', 'time-limit', 'killed', 'exit'"):
+        grn.job(retries=1, retry_on=cause)
+
+
+def test_causes_without_retries_would_do_nothing() -> None:
+    with pytest.raises(ValueError, match="add retries=1"):
+        grn.job(retry_on=ValueError)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"time_limit": 1},
+        {"grace": 0},
+        {"retries": 1},
+        {"retries": 1, "retry_on": "lost"},
+    ],
+)
+def test_an_inline_job_refuses_what_only_others_could_do_for_it(given: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"inline=True and \w+= exclude each other"):
+        grn.job(inline=True, **given)
+    assert grn.job(inline=True, timeout=3)(len).options.timeout_s == 3.0

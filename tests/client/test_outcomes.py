@@ -1,12 +1,24 @@
-"""From an outcome to what the caller gets: running out of memory, and too large a job."""
+"""From an outcome to what the caller gets."""
 
 import pickle
 from typing import Any
 
 import pytest
 
-from grn_zmq.errors import JobError, JobFailed, JobKilled, JobOutOfMemory, JobTooLarge
+from grn_zmq.errors import (
+    JobError,
+    JobExited,
+    JobFailed,
+    JobKilled,
+    JobLost,
+    JobOutOfMemory,
+    JobTooLarge,
+    ResultExpired,
+    TimeLimitExceeded,
+    WaitTimeout,
+)
 from grn_zmq.outcomes import open_outcome
+from grn_zmq.payload import dump_value
 from grn_zmq.records import Outcome
 from grn_zmq.tracebacks import dump_exception
 from grn_zmq.units import GIB
@@ -129,3 +141,99 @@ def test_a_job_that_was_declared_too_large_was_not_measured(kind: str, option: s
         f"here has 16.0 GiB. Declare less, or leave {option} out"
     )
     assert "was measured at 20.0 GiB" in str(other)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "error", "said"),
+    [
+        ("timed-out", TimeLimitExceeded, "train.py::fit (job 00000000) was ended: because"),
+        ("expired", WaitTimeout, "train.py::fit (job 00000000) was given up: because"),
+        ("lost", JobLost, "train.py::fit (job 00000000) was lost: because. It may have run"),
+    ],
+)
+def test_each_end_has_an_error_of_its_own(
+    outcome: str, error: type[JobError], said: str
+) -> None:
+    got = error_of(an_outcome(outcome=outcome, error_text="because", payload=b""))
+
+    assert type(got) is error
+    assert str(got).startswith(said)
+    assert isinstance(got, TimeoutError) == (outcome in ("timed-out", "expired"))
+
+
+@pytest.mark.parametrize(
+    ("facts", "error"),
+    [
+        ({"outcome": "killed", "signal": 9}, JobKilled),
+        ({"outcome": "failed", "error_type": "JobExited", "exit_status": 3}, JobExited),
+        ({"outcome": "lost"}, JobLost),
+        ({"outcome": "timed-out"}, TimeLimitExceeded),
+    ],
+)
+def test_the_last_lines_are_told_where_the_job_left_no_other_word(
+    facts: dict[str, Any], error: type[JobError]
+) -> None:
+    lines = "epoch 1\tloss 3\nepoch 2\x1b[2J\n"
+
+    got = error_of(an_outcome(last_lines=lines, payload=b"", **facts))
+
+    assert type(got) is error
+    assert isinstance(got, JobError)
+    assert got.last_lines == lines
+    assert str(got).endswith("Its last lines:\n    epoch 1 loss 3\n    epoch 2\ufffd[2J")
+    assert got.summary == str(got).partition(". Its last lines:")[0]
+
+
+def test_an_exception_of_the_job_says_what_it_says() -> None:
+    raised = dump_exception(thrown(ValueError("its own")))
+
+    got = error_of(an_outcome(outcome="failed", last_lines="lines\n", payload=raised))
+
+    assert type(got) is ValueError
+    assert str(got) == "its own"
+
+
+class Malicious:
+    """Ends whoever opens it."""
+
+    def __init__(self, ending: str) -> None:
+        self._ending = ending
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return exec, (f"raise {self._ending}('at opening')",)
+
+
+@pytest.mark.parametrize("ending", ["SystemExit", "KeyboardInterrupt", "ValueError"])
+def test_f34_a_value_that_ends_its_opener_is_an_error_that_says_so(ending: str) -> None:
+    got = error_of(an_outcome(payload=dump_value(Malicious(ending))))
+
+    assert isinstance(got, JobFailed)
+    assert got.error_type == ending
+    assert "cannot be unpickled here: at opening" in str(got)
+
+
+@pytest.mark.parametrize("ending", ["SystemExit", "KeyboardInterrupt", "ValueError"])
+def test_f34_an_exception_that_ends_its_opener_is_an_error_that_says_so(ending: str) -> None:
+    class Bad(RuntimeError):
+        def __reduce__(self) -> tuple[Any, ...]:
+            return exec, (f"raise {ending}('at opening')",)
+
+    got = error_of(an_outcome(outcome="failed", payload=dump_exception(thrown(Bad("own")))))
+
+    assert isinstance(got, JobFailed)
+
+
+def test_a_value_whose_file_is_gone_has_expired() -> None:
+    token = f"shm-{'a' * 32}-{'b' * 32}"
+
+    value, error = open_outcome(an_outcome(payload=b"", token=token), a_spec(), None)
+
+    assert value is None
+    assert isinstance(error, ResultExpired)
+
+
+def test_a_value_in_a_file_is_opened_from_there() -> None:
+    token = f"shm-{'a' * 32}-{'b' * 32}"
+    file = memoryview(dump_value([1, 2]))
+
+    assert open_outcome(an_outcome(payload=b"", token=token), a_spec(), file) == ([1, 2], None)

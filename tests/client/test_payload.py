@@ -14,7 +14,7 @@ import pytest
 import tests.workers.test_launcher as jobs
 from grn_zmq import payload
 from grn_zmq.errors import NotPicklable
-from workers.jobprocess import Exited, Outcome
+from workers.jobevents import Exited, Outcome
 
 start = jobs.start
 

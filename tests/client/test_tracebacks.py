@@ -14,7 +14,7 @@ import pytest
 import tests.workers.test_launcher as jobs
 from grn_zmq import tracebacks
 from grn_zmq.errors import JobFailed, NotPicklable
-from workers.jobprocess import Outcome, Output, Ready
+from workers.jobevents import Outcome, Output, Ready
 
 start = jobs.start
 

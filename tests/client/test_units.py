@@ -1,6 +1,8 @@
+import math
+
 import pytest
 
-from grn_zmq.units import GIB, KIB, MIB, TIB, format_bytes, parse_bytes
+from grn_zmq.units import GIB, KIB, MIB, TIB, format_bytes, parse_bytes, parse_seconds
 
 
 @pytest.mark.parametrize(
@@ -67,3 +69,35 @@ def test_what_is_no_size_is_refused_and_named(text: str) -> None:
 )
 def test_a_number_of_bytes_is_written_with_one_decimal(count: int, text: str) -> None:
     assert format_bytes(count) == text
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [
+        (90, 90.0),
+        (0.5, 0.5),
+        ("0", 0.0),
+        ("90", 90.0),
+        ("90s", 90.0),
+        ("15m", 900.0),
+        ("15 min", 900.0),
+        ("2H", 7200.0),
+        ("1h30m", 5400.0),
+        ("1.5h", 5400.0),
+        ("2d", 172_800.0),
+        ("1:30:00", 5400.0),
+        ("1:30", 90.0),
+    ],
+)
+def test_a_time_is_read_as_people_write_it(written: float | str, seconds: float) -> None:
+    assert parse_seconds(written) == seconds
+
+
+@pytest.mark.parametrize(
+    "written", ["", "x", "m", "1h1h", "-1", "1..2", "1:2:3:4", "inf", math.nan, math.inf, -1]
+)
+def test_what_is_no_time_is_named(written: float | str) -> None:
+    with pytest.raises(ValueError, match=r"is no time: write 90s, 15m") as no:
+        parse_seconds(written)
+
+    assert repr(written) in str(no.value)

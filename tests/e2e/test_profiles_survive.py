@@ -70,7 +70,7 @@ def check_it_is_known(scene: Scene) -> None:
 
 
 def kill_broker(server: grn.Server) -> None:
-    """The supervisor sees its broker die and ends the rest."""
+    """Kill the broker, and end the next one that the supervisor starts, with all the rest."""
     pid = running_pid()
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
@@ -132,19 +132,18 @@ def test_what_is_forgotten_stays_forgotten_after_a_kill(state: Path, scene: Scen
         assert all_profiles() == []
 
 
-def test_a_damaged_file_is_moved_aside_and_the_broker_learns_anew(
-    state: Path, scene: Scene
-) -> None:
+def test_a_damaged_file_stops_the_start_and_is_left_as_it_is(state: Path) -> None:
     state.parent.mkdir(mode=0o700, parents=True)
     state.write_bytes(b"not a database at all" * 1000)
 
-    with a_broker() as server:
-        (aside,) = state.parent.glob("state.db.damaged-*")
-        assert str(aside) in server.log()
-        learn(scene)
-        until(lambda: runs_kept(state, "learned") == 1, 2)
+    done = run("grn", "start", "--devices", "host:1x100MiB")
 
-    assert aside.read_bytes().startswith(b"not a database")
+    said = done.stderr.decode()
+    assert done.returncode == 1
+    assert f"{state} is damaged" in said
+    assert "move the whole directory" in said
+    assert TRACEBACK not in said
+    assert state.read_bytes() == b"not a database at all" * 1000
 
 
 def test_a_file_of_a_newer_version_stops_the_start_with_a_word_on_what_to_do(
@@ -160,21 +159,20 @@ def test_a_file_of_a_newer_version_stops_the_start_with_a_word_on_what_to_do(
     assert done.returncode != 0
     said = done.stderr.decode()
     assert str(state) in said
-    assert "move the file away" in said
+    assert "Start the newer version" in said
     assert TRACEBACK not in said
 
 
-def test_a_state_that_cannot_be_kept_is_a_warning_and_no_more(
-    state: Path, scene: Scene, monkeypatch: pytest.MonkeyPatch
+def test_a_state_that_cannot_be_kept_stops_the_start(
+    state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", "/proc/grn-state")
 
-    with a_broker() as server:
-        learn(scene)
+    done = run("grn", "start", "--devices", "host:1x100MiB")
 
-        assert server.log().count("cannot keep profiles") == 1
-        assert len(all_profiles()) == 1
-        check_it_is_known(scene)
+    assert done.returncode == 1
+    assert b"XDG_STATE_HOME" in done.stderr
+    assert TRACEBACK.encode() not in done.stderr
 
 
 @pytest.mark.parametrize("value", ["many", "0", "0.9", "nan", "-1"])
