@@ -9,6 +9,7 @@ from loguru import logger
 
 from grn_zmq import log
 from grn_zmq.errors import GrnError
+from grn_zmq.failpoints import arm
 from grn_zmq.lifeline import end_with_parent
 
 from .devices.choose import default_max_jobs, describe, plan
@@ -30,8 +31,14 @@ from .fosterer import Fosterer
 @click.option("--debug", "-d", is_flag=True, help="Log more.")
 @click.option("--supervisor", default=0, hidden=True, help="Whom to end with.")
 @click.option("--announce", default=-1, hidden=True, help="Tell this descriptor the plan.")
+@click.option("--failpoints", default="", hidden=True, help="For tests: orders to fail.")
 def main(
-    devices: str | None, max_jobs: int | None, debug: bool, supervisor: int, announce: int
+    devices: str | None,
+    max_jobs: int | None,
+    debug: bool,
+    supervisor: int,
+    announce: int,
+    failpoints: str,
 ) -> None:
     """Run one worker per device in the foreground until SIGTERM or Ctrl-C.
 
@@ -53,7 +60,13 @@ def main(
             json.dump({"devices": len(names), "text": managing}, told)
     else:
         logger.info(managing)
-    sys.exit(Fosterer(names, max_jobs or default_max_jobs(names), debug).run())
+    options = ["--debug"] if debug else []
+    if (jobs := max_jobs or default_max_jobs(names)) is not None:
+        options += ["--max-jobs", str(jobs)]
+    if failpoints:
+        arm(failpoints)
+        options += ["--failpoints", failpoints]
+    sys.exit(Fosterer(names, options).run())
 
 
 if __name__ == "__main__":

@@ -1,144 +1,211 @@
 """The worker's decisions: messages and process events in, effects out, time is an argument."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
-from signal import SIGINT, SIGTERM
 from typing import Final
 
 from grn_zmq import wire
-from grn_zmq.records import AttemptId, Begun, Released, Result, Use
+from grn_zmq.batches import parts
+from grn_zmq.records import AttemptId, Begun, Held, Released, Result, Run
 
+from . import ending, reporting
 from .blobcache import BlobCache
 from .effects import (
-    Close,
+    Discard,
     Effect,
     Feed,
+    Keep,
     Kill,
     Launch,
     Note,
     Reply,
-    Signal,
+    SetAside,
     UnwatchCaller,
     WatchCaller,
 )
 from .events import Gone, Level, Returned
+from .greeting import Fence, inventory
+from .reporting import Reporter
 from .results import result_of, result_of_exit, result_of_return
-from .runs import ActiveRun, Phase, Process, Processes
+from .runs import ActiveRun, Phase, Processes
+from .spoollog import Attempt, DropRecord, FinishRecord, Left, StartRecord
 
-# Between TERM and KILL, and between INT and TERM.
-GRACE_S: Final = 5.0
-# A job process whose function has returned needs no grace: atexit handlers, then the end.
-LEAVE_S: Final = 1.0
 IDLE_S: Final = 60.0
 MOST_IDLE: Final = 16
-# A new greeting repeats results at once; this is for what neither side has noticed. Far longer
-# than the largest result takes to travel, or repeats would stand in its way.
-REPEAT_S: Final = 30.0
-HEARTBEAT_S: Final = 1.0
-# A change of this part of the device is told at once instead of with the next heartbeat.
-NOTABLE_PART: Final = 64
-# How often the device is looked at: while jobs run, while nothing does, and in the first
-# minute of a type that is hardly known, where looking, all told, must take less than a
-# fiftieth of a core. A peak as long as two periods is never missed.
-SAMPLE_S: Final = 0.1
-IDLE_SAMPLE_S: Final = 0.25
-YOUNG_SAMPLE_S: Final = 0.04
-YOUNG_FOR_S: Final = 60.0
-COST_PART: Final = 0.018
+# A new greeting repeats results at once; this is for what neither side has noticed.
+REPEAT_S: Final = 5.0
 
 
 class WorkerCore:
     """The attempts and job processes of one device."""
 
-    def __init__(self, device: str, environment: Mapping[str, str], total_bytes: int) -> None:
+    def __init__(
+        self,
+        device: str,
+        environment: Mapping[str, str],
+        total_bytes: int,
+        left: Left | None = None,
+    ) -> None:
+        """Begin with what earlier incarnations left, if anything."""
+        left = left or Left()
         self.device = device
         self.on_host = device.startswith("host")
         self.environment = dict(environment)
-        self.epoch = 0
+        self.fence = Fence()
         self.runs: dict[str, ActiveRun] = {}
         self.processes = Processes()
-        self.unrecorded: dict[tuple[str, int], Result] = {}
+        self.unrecorded: dict[Attempt, Result] = {
+            attempt: record.result for attempt, record in left.results.items()
+        }
+        self.interrupted: set[Attempt] = set(left.interrupted)
         self.blobs = BlobCache()
-        self._total_bytes = total_bytes
-        self._told: wire.Report | None = None
-        self._told_at = float("-inf")
+        # Why no attempt is taken at present; empty if they are.
+        self.declining = ""
+        self._reporter = Reporter(total_bytes)
+        self._leaving = False
         self._repeat_at = float("inf")
 
     @property
-    def inventory(self) -> tuple[AttemptId, ...]:
+    def inventory(self) -> tuple[Held, ...]:
         """Every attempt this worker still answers for."""
-        running = [(one.run.job_id, one.run.attempt) for one in self.runs.values()]
-        return tuple(AttemptId(*one) for one in [*running, *self.unrecorded])
+        return inventory(self.runs, self.unrecorded, self.interrupted)
+
+    def greet(self) -> tuple[int, tuple[Held, ...]]:
+        """Raise the fence; give the number and the inventory of the greeting to send now."""
+        return self.fence.greet(), self.inventory
 
     def handle(self, message: wire.Message, now: float) -> list[Effect]:
         """React to one message of the broker."""
         match message:
             case wire.Welcome():
                 return self._on_welcome(message, now)
-            case wire.Assign():
-                return self._on_assign(message, now)
-            case wire.Blobs():
+            case wire.Blobs():  # named by what they are, whoever sends them
                 return self._on_blobs(message, now)
-            case wire.End():
-                return self._on_end(message, now)
-            case wire.Release():
+            case wire.Release():  # true of this attempt for ever, whoever passed it on
                 return [effect for one in message.runs for effect in self._release(one, now)]
+            case wire.Assign() | wire.End() | wire.Recorded() | wire.Unknown() if (
+                not self.fence.counts(message.epoch)
+            ):
+                facts = {"kind": message.kind, "epoch": message.epoch}
+                return [Note("dropped a message from before the last greeting", facts)]
+            case wire.Assign():
+                return self._on_assign(message)
+            case wire.End():
+                how = message.how
+                return [e for one in message.attempts for e in self._end(one, how, now)]
             case wire.Recorded():
-                for one in message.attempts:
-                    self.unrecorded.pop((one.job_id, one.attempt), None)
-                return []
+                return [e for one in message.attempts for e in self._drop(one)]
+            case wire.Unknown():
+                return [e for one in message.attempts for e in self._disown(one, now)]
             case wire.EndIdle():
-                return _close(self.processes.idle(message.session), now)
+                return ending.close(self.processes.idle(message.session), now)
         return [Note("ignored a message that is not for workers", {"kind": message.kind})]
 
-    def _on_welcome(self, message: wire.Welcome, now: float) -> list[Effect]:
-        self.epoch = message.epoch
-        self._told = None
-        self._repeat_at = now
-        return self.tick(now)
+    def _tell(self, message: wire.FromWorker) -> list[Effect]:
+        """Say this, if anybody hears it; a welcome makes us repeat all that matters."""
+        return [Reply(message)] if self.fence.welcomed else []
 
-    def _on_assign(self, message: wire.Assign, now: float) -> list[Effect]:
-        if message.epoch != self.epoch:
-            return [Note("dropped an assignment of an earlier broker", level="warning")]
+    def _on_welcome(self, message: wire.Welcome, now: float) -> list[Effect]:
+        if not self.fence.admit(message):
+            return [Note("ignored the answer to an older greeting", level="debug")]
+        self._reporter.forget()
+        self._repeat_at = now
+        lacking = {
+            digest
+            for active in self.runs.values()
+            if active.phase is Phase.LACKS_BLOBS
+            for digest in active.digests
+            if digest not in self.blobs
+        }
+        begun = [self._begun(one) for one in self.runs.values() if one.began_at is not None]
+        return [
+            *([Reply(wire.Want(tuple(sorted(lacking))))] if lacking else []),
+            *(Reply(wire.Started(some)) for some in parts(begun, wire.MAX_JOBS_PER_MESSAGE)),
+            *([Reply(wire.Leaving())] if self._leaving else []),
+            *self.tick(now),
+        ]
+
+    def _begun(self, active: ActiveRun) -> Begun:
+        run = active.run
+        return Begun(run.job_id, run.attempt, self.device, run.stand_in, self.environment)
+
+    def _on_assign(self, message: wire.Assign) -> list[Effect]:
         effects: list[Effect] = []
         missing: set[str] = set()
+        refused: list[Run] = []
         for run in message.runs:
-            if run.job_id in self.runs:
+            attempt = (run.job_id, run.attempt)
+            known = attempt in self.unrecorded or attempt in self.interrupted
+            if known or self._attempt(*attempt):
+                continue  # repeated
+            # Two attempts of one job are never alive at once.
+            if self.declining or self._leaving or run.job_id in self.runs:
+                refused.append(run)
                 continue
             lacking = {d for d in (run.function, run.context) if d and d not in self.blobs}
-            phase = Phase.LACKS_BLOBS if lacking else Phase.RUNNING
-            self.runs[run.job_id] = active = ActiveRun(run, phase)
+            self.runs[run.job_id] = active = ActiveRun(run, Phase.LACKS_BLOBS)
             missing |= lacking
             if not lacking:
-                effects += self._begin(active, now)
+                effects += self._keep(active)
         if missing:
-            effects.append(Reply(wire.Want(tuple(sorted(missing)))))
-        return effects
+            effects += self._tell(wire.Want(tuple(sorted(missing))))
+        return [*effects, *self._decline(refused)]
+
+    def _decline(self, runs: Collection[Run]) -> list[Effect]:
+        if not runs:
+            return []
+        why = self.declining or ("leaving" if self._leaving else "an attempt of it is here")
+        attempts = tuple(AttemptId(run.job_id, run.attempt) for run in runs)
+        return self._tell(wire.Declined(self.fence.epoch, why, attempts))
 
     def _on_blobs(self, message: wire.Blobs, now: float) -> list[Effect]:
-        waiting = [one for one in self.runs.values() if one.phase is Phase.LACKS_BLOBS]
+        waiting = [one for one in self.runs.values() if one.began_at is None]
         needed = {digest for one in waiting for digest in one.digests}
         for blob in message.blobs:
             self.blobs.put(blob.digest, blob.data, needed)
         effects: list[Effect] = []
         for active in waiting:
-            if all(digest in self.blobs for digest in active.digests):
-                effects += self._begin(active, now)
+            complete = all(digest in self.blobs for digest in active.digests)
+            if active.phase is Phase.LACKS_BLOBS and complete:
+                effects += self._keep(active)
         return effects
+
+    def _keep(self, active: ActiveRun) -> list[Effect]:
+        """Write down that it may have run from here on; `kept` lets it begin."""
+        active.phase = Phase.KEEPING
+        run = active.run
+        return [Keep(StartRecord(run.job_id, run.attempt, run.detached))]
+
+    def kept(self, now: float) -> list[Effect]:
+        """All starts that were to be written are: let these attempts begin."""
+        keeping = [one for one in self.runs.values() if one.phase is Phase.KEEPING]
+        return [effect for active in keeping for effect in self._begin(active, now)]
+
+    def not_kept(self, why: str) -> list[Effect]:
+        """Starts could not be written: without that nothing may run here."""
+        keeping = [one.run for one in self.runs.values() if one.phase is Phase.KEEPING]
+        for run in keeping:
+            del self.runs[run.job_id]
+        self.declining = f"cannot write the spool: {why}"
+        return self._decline(keeping)
+
+    def can_keep(self) -> None:
+        """The spool can be written again."""
+        self.declining = ""
+        self._reporter.forget()
 
     def _begin(self, active: ActiveRun, now: float) -> list[Effect]:
         run = active.run
         active.phase = Phase.RUNNING
         active.began_at = now
-        begun = Begun(run.job_id, run.attempt, self.device, run.stand_in, self.environment)
-        started = Reply(wire.Started((begun,)))
+        started = self._tell(wire.Started((self._begun(active),)))
         if active.inline:
-            return [WatchCaller(run.job_id, run.pid), started]
+            return [WatchCaller(run.job_id, run.pid), *started]
         effects: list[Effect] = []
         process = self.processes.serving(run)
         if process is None or not run.reuse:
             # What serves another context of this client and type will not be needed again.
-            effects += _close(self.processes.idle(run.session, run.job_type), now)
+            effects += ending.close(self.processes.idle(run.session, run.job_type), now)
             process = self.processes.new(run)
             context = self.blobs.get(run.context) if run.context else b""
             effects.append(Launch(process.key, context))
@@ -149,7 +216,7 @@ class WorkerCore:
         if run.function and run.function != process.function:
             function = self.blobs.get(run.function)
             process.function = run.function
-        return [*effects, started, Feed(process.key, run, function)]
+        return [*effects, *started, Feed(process.key, run, function)]
 
     def launch_failed(self, key: int, reason: str, now: float) -> list[Effect]:
         """The job process could not even be started."""
@@ -168,16 +235,15 @@ class WorkerCore:
         if returned.counters is not None:
             active.measured.take_counters(returned.counters)
         result = result_of_return(active, returned, now)
+        unwanted = returned.token if result.token != returned.token else ""
+        effects: list[Effect] = [Discard(unwanted)] if unwanted else []
         if returned.reusable and active.run.reuse and not active.asked_to_end:
             process.job_id = ""
             process.idle_since = now
             surplus = self.processes.idle()[:-MOST_IDLE]
-            return [*self._finish(active, result, now), *_close(surplus, now)]
+            return [*self._finish(active, result, now), *ending.close(surplus, now)]
         active.result = result
-        active.phase = Phase.ENDING
-        active.next_signal = None
-        active.deadline = now + LEAVE_S
-        return [Close(key)]
+        return [*effects, *ending.see_off(active, key, now)]
 
     def gone(self, key: int, gone: Gone, now: float) -> list[Effect]:
         """A job process has ended, and its tree is dead: now its memory is free."""
@@ -210,38 +276,46 @@ class WorkerCore:
         if not self.unrecorded:
             self._repeat_at = now + REPEAT_S
         self.unrecorded[result.job_id, result.attempt] = result
-        effects: list[Effect] = [UnwatchCaller(result.job_id)] if active.inline else []
-        return [*effects, Reply(wire.Finished(self.epoch, (result,)))]
+        return [
+            *([UnwatchCaller(result.job_id)] if active.inline else []),
+            Keep(FinishRecord(active.run.detached, result)),
+            *self._tell(wire.Finished(self.fence.epoch, (result,))),
+        ]
+
+    def _drop(self, attempt: AttemptId) -> list[Effect]:
+        """The broker has what there was of an attempt: forget it."""
+        key = (attempt.job_id, attempt.attempt)
+        if self.unrecorded.pop(key, None) is None and key not in self.interrupted:
+            return []
+        self.interrupted.discard(key)
+        return [Keep(DropRecord(*key))]
+
+    def _disown(self, attempt: AttemptId, now: float) -> list[Effect]:
+        """The broker never heard of an attempt that we have: this must not happen."""
+        facts = {"job": attempt.job_id, "attempt": attempt.attempt}
+        result = self.unrecorded.get((attempt.job_id, attempt.attempt))
+        return [
+            Note("the broker does not know an attempt of this worker", facts, "error"),
+            *([SetAside(result)] if result is not None else []),
+            *self._drop(attempt),
+            *self._end(attempt, "kill", now),
+        ]
 
     def _attempt(self, job_id: str, attempt: int) -> ActiveRun | None:
         """The run of exactly this attempt, if it is still here."""
         active = self.runs.get(job_id)
         return active if active is not None and active.run.attempt == attempt else None
 
-    def _on_end(self, message: wire.End, now: float) -> list[Effect]:
-        if message.epoch != self.epoch:
-            return []
-        how = message.how
-        return [effect for one in message.attempts for effect in self._end(one, how, now)]
-
     def _end(self, attempt: AttemptId, how: str, now: float) -> list[Effect]:
         active = self._attempt(attempt.job_id, attempt.attempt)
         if active is None:
-            return []
+            ended = (attempt.job_id, attempt.attempt)
+            return self._drop(attempt) if ended in self.interrupted else []
         if active.inline and how != "kill":
             return []  # it ends with its caller, who is told by itself
         if active.process is None:
             return self._finish(active, result_of(active, now, "cancelled"), now)
-        if active.result is not None or active.asked_to_end:
-            return []
-        active.asked_to_end = True
-        active.phase = Phase.ENDING
-        active.deadline = now + GRACE_S
-        if how == "interrupt":
-            active.next_signal = SIGTERM
-            return [Signal(active.process, SIGINT)]
-        active.next_signal = None
-        return [Signal(active.process, SIGTERM)]
+        return ending.ask_to_end(active, how, now)
 
     def _release(self, released: Released, now: float) -> list[Effect]:
         active = self._attempt(released.job_id, released.attempt)
@@ -250,94 +324,56 @@ class WorkerCore:
         outcome = "failed" if released.failed else "succeeded"
         return self._finish(active, result_of(active, now, outcome), now)
 
-    def end_everything(self, now: float) -> list[Effect]:
+    def end_everything(self, now: float, most_grace_s: float = float("inf")) -> list[Effect]:
         """The worker itself is leaving: TERM now, KILL when the grace is over."""
-        effects = _close(self.processes.idle(), now)
+        effects: list[Effect] = [] if self._leaving else self._tell(wire.Leaving())
+        self._leaving = True
+        effects += ending.close(self.processes.idle(), now)
+        waiting = [one.run for one in self.runs.values() if one.began_at is None]
+        for run in waiting:
+            del self.runs[run.job_id]
+        effects += self._decline(waiting)
         for active in self.runs.values():
-            if active.process is not None and not active.asked_to_end:
-                active.asked_to_end = active.leaving = True
-                active.phase = Phase.ENDING
-                active.deadline = now + GRACE_S
-                active.next_signal = None
-                effects.append(Signal(active.process, SIGTERM))
+            first = [] if active.inline else ending.ask_to_end(active, "terminate", now)
+            active.leaving |= bool(first)
+            effects += first
+            if active.deadline is not None:
+                active.deadline = min(active.deadline, now + most_grace_s)
         return effects
 
     def sampled(self, level: Level, now: float) -> list[Effect]:
-        """Take note of what the device shows; tell the broker what matters."""
+        """Take note of what the device shows; tell the broker what matters.
+
+        While attempts are declined nothing is told, so that the broker, hearing nothing,
+        gives this device no more.
+        """
         for job_id, used_bytes in level.by_job.items():
             if active := self.runs.get(job_id):
                 active.measured.take_use(used_bytes, own=job_id in level.seen)
         for active in self.runs.values():
             if active.began_at is not None:
                 active.measured.take_load(level.utilisation, now)
-        report = wire.Report(
-            level.used_bytes,
-            level.foreign_bytes,
-            level.idle_bytes,
-            level.utilisation,
-            tuple(
-                Use(one.run.job_id, one.run.attempt, one.measured.used_bytes)
-                for one in self.runs.values()
-            ),
-        )
-        if now - self._told_at < HEARTBEAT_S and not self._notable(report):
+        if self.declining or not self.fence.welcomed:
             return []
-        self._told, self._told_at = report, now
-        return [Reply(report)]
+        news = self._reporter.news(level, self.runs.values(), now)
+        return [] if news is None else [Reply(news)]
 
     def sample_s(self, now: float, cost_s: float) -> float:
-        """Say how long after a look at the device the next is due.
-
-        Args:
-            cost_s: What a look takes of a core, with all that belongs to it.
-        """
-        if any(one.run.young and one.ran_s(now) < YOUNG_FOR_S for one in self.runs.values()):
-            return min(SAMPLE_S, max(YOUNG_SAMPLE_S, cost_s / COST_PART))
-        return SAMPLE_S if self.runs or self.processes else IDLE_SAMPLE_S
-
-    def _notable(self, report: wire.Report) -> bool:
-        told = self._told
-        if told is None:
-            return True
-        before = {use.job_id: use.used_bytes for use in told.uses}
-        changes = [
-            report.foreign_bytes - told.foreign_bytes,
-            report.idle_bytes - told.idle_bytes,
-            *(use.used_bytes - before.get(use.job_id, 0) for use in report.uses),
-        ]
-        return any(abs(change) * NOTABLE_PART >= self._total_bytes for change in changes)
+        """Say how long after a look at the device, which costs this much, the next is due."""
+        return reporting.sample_s(self.runs.values(), self.processes, now, cost_s)
 
     def tick(self, now: float) -> list[Effect]:
         """Take the next harder step where a grace has run out; repeat what is unrecorded."""
-        effects: list[Effect] = []
-        for active in self.runs.values():
-            if active.deadline is not None and now >= active.deadline:
-                effects += self._escalate(active, now)
+        effects = [effect for one in self.runs.values() for effect in ending.step(one, now)]
         for process in self.processes.values():
             if process.kill_at is not None and now >= process.kill_at:
-                process.kill_at = now + GRACE_S
+                process.kill_at = now + ending.KILL_AGAIN_S
                 effects.append(Kill(process.key))
             elif process.idle_for(now) >= IDLE_S:
-                effects += _close([process], now)
+                effects += ending.close([process], now)
         if self.unrecorded and now >= self._repeat_at:
             self._repeat_at = now + REPEAT_S
             results = list(self.unrecorded.values())
-            effects += [Reply(wire.Finished(self.epoch, (result,))) for result in results]
+            for result in results:
+                effects += self._tell(wire.Finished(self.fence.epoch, (result,)))
         return effects
-
-    def _escalate(self, active: ActiveRun, now: float) -> list[Effect]:
-        assert active.process is not None
-        active.deadline = now + GRACE_S
-        if active.next_signal is not None:
-            signum, active.next_signal = active.next_signal, None
-            return [Signal(active.process, signum)]
-        return [Kill(active.process)]
-
-
-def _close(processes: Iterable[Process], now: float) -> list[Effect]:
-    """Let idle processes end quietly, and not for long."""
-    effects: list[Effect] = []
-    for process in processes:
-        process.kill_at = now + LEAVE_S
-        effects.append(Close(process.key))
-    return effects

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from grn_zmq import wire
-from grn_zmq.records import Run
+from grn_zmq.records import Result, Run
+
+from .spoollog import Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,6 +14,30 @@ class Reply:
     """Send this message to the broker."""
 
     message: wire.FromWorker
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Write this to the spool, before anything else that is asked for.
+
+    For a start the core waits: `kept` or `not_kept` tells it how that went.
+    """
+
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """Put away a result that the broker knows nothing of."""
+
+    result: Result
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """Remove this parcel: nobody will ask for it."""
+
+    token: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,4 +101,17 @@ class Note:
     level: str = "info"
 
 
-Effect = Reply | Launch | Feed | Signal | Kill | Close | WatchCaller | UnwatchCaller | Note
+Effect = (
+    Reply
+    | Keep
+    | SetAside
+    | Discard
+    | Launch
+    | Feed
+    | Signal
+    | Kill
+    | Close
+    | WatchCaller
+    | UnwatchCaller
+    | Note
+)

@@ -12,7 +12,8 @@ class Returned:
 
     `asked_bytes` is what it could not get, if it ran out of memory, else None. `counters`
     are its frameworks', None unless the device was read in the same moment; `peak_bytes`
-    is the most it ever had, where somebody keeps account of it.
+    is the most it ever had, where somebody keeps account of it. A large value is in the
+    parcel that `token` names.
     """
 
     outcome: str
@@ -24,6 +25,8 @@ class Returned:
     asked_bytes: int | None = None
     counters: Counters | None = None
     peak_bytes: int = 0
+    error_bases: tuple[str, ...] = ()
+    token: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,24 +2,20 @@
 
 import os
 import select
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from loguru import logger
 
-from grn_zmq.lifeline import ending_signals
+from grn_zmq.backoff import Backoff
+from grn_zmq.lifeline import Signalled
 
 from .server import NO_BROKER_STATUS
 
-# A worker that died is started again after 0.1 s, doubling to 2 s while it keeps dying.
-FIRST_PAUSE_S: Final = 0.1
-LONGEST_PAUSE_S: Final = 2.0
-STEADY_S: Final = 5.0
 # Longer than a worker takes to end its jobs.
 LEAVE_S: Final = 12.0
 
@@ -30,42 +26,34 @@ class _Fostered:
     process: "subprocess.Popen[bytes] | None" = None
     pidfd: int = -1
     started_at: float = 0.0
-    pause_s: float = FIRST_PAUSE_S
     start_at: float = 0.0
+    backoff: Backoff = field(default_factory=Backoff)
+    left: bool = False
 
 
 class Fosterer:
     """Starts workers, starts them again when they die, and ends them all."""
 
-    def __init__(self, names: Sequence[str], max_jobs: int | None, debug: bool) -> None:
+    def __init__(self, names: Sequence[str], options: Sequence[str]) -> None:
         self._fostered = [_Fostered(name) for name in names]
-        self._options = ["--debug"] if debug else []
-        if max_jobs is not None:
-            self._options += ["--max-jobs", str(max_jobs)]
-        self._stopping = False
-        self._status = 0
+        self._options = list(options)
+        self._signalled = Signalled()
 
     def run(self) -> int:
-        """Serve until a signal, or until the broker is gone; give the exit status."""
-        wakeup, signalled = os.pipe()
-        os.set_blocking(signalled, False)
-        signal.set_wakeup_fd(signalled, warn_on_full_buffer=False)
-        for signum in ending_signals():
-            signal.signal(signum, self._stop)
-        while not self._stopping:
+        """Serve until a signal, or until all workers have left for good; give the status."""
+        while not self._signalled.stopping:
             self._start_due()
-            self._wait(wakeup)
+            self._wait()
             self._reap()
+            if all(one.left for one in self._fostered):
+                return NO_BROKER_STATUS
         self._end_all()
-        return self._status
-
-    def _stop(self, *_: object) -> None:
-        self._stopping = True
+        return 0
 
     def _start_due(self) -> None:
         now = time.monotonic()
         for one in self._fostered:
-            if one.process is None and now >= one.start_at:
+            if one.process is None and not one.left and now >= one.start_at:
                 # A session of its own: Ctrl-C at the terminal reaches it through us only.
                 one.process = subprocess.Popen(
                     [
@@ -84,11 +72,13 @@ class Fosterer:
                 one.pidfd = os.pidfd_open(one.process.pid)
                 one.started_at = now
 
-    def _wait(self, wakeup: int) -> None:
-        pauses = [one.start_at - time.monotonic() for one in self._fostered if not one.process]
+    def _wait(self) -> None:
+        paused = [one for one in self._fostered if not one.process and not one.left]
+        pauses = [one.start_at - time.monotonic() for one in paused]
         timeout = max(0.0, min(pauses)) if pauses else None
         watched = [one.pidfd for one in self._fostered if one.process]
-        select.select([wakeup, *watched], [], [], timeout)
+        select.select([self._signalled.fileno(), *watched], [], [], timeout)
+        self._signalled.take()
 
     def _reap(self) -> None:
         for one in self._fostered:
@@ -97,14 +87,14 @@ class Fosterer:
             status = one.process.returncode
             os.close(one.pidfd)
             one.process = None
-            if status == NO_BROKER_STATUS:
-                self._status, self._stopping = NO_BROKER_STATUS, True
+            if status == NO_BROKER_STATUS:  # it was told to
+                one.left = True
                 continue
-            steady = time.monotonic() - one.started_at >= STEADY_S
-            one.pause_s = FIRST_PAUSE_S if steady else min(one.pause_s * 2, LONGEST_PAUSE_S)
-            one.start_at = time.monotonic() + one.pause_s
-            if not self._stopping:
-                facts = {"device": one.name, "status": status, "pause_s": one.pause_s}
+            now = time.monotonic()
+            pause_s = one.backoff.pause_s(now - one.started_at)
+            one.start_at = now + pause_s
+            if not self._signalled.stopping:
+                facts = {"device": one.name, "status": status, "pause_s": pause_s}
                 logger.bind(facts=facts).error("a worker died; it is started again")
 
     def _end_all(self) -> None:

@@ -10,102 +10,17 @@ import signal
 import socket
 import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final
 
 from grn_zmq import channel
-from grn_zmq.frameworks import Counters
 
-Stream = Literal["stdout", "stderr"]
-Ending = Literal["succeeded", "failed", "exited", "oom"]
-ENDINGS: Final[Mapping[object, Ending]] = {
-    "succeeded": "succeeded",
-    "failed": "failed",
-    "exited": "exited",
-    "oom": "oom",
-}
+from .jobevents import Event, Exited, Output, Ready, Run, Stream, number_in, outcome_in
 
 # Large pipes spare the worker most wake-ups; the kernel may refuse (a limit per user).
 PIPE_BYTES: Final = 1024 * 1024
 READ_BYTES: Final = 256 * 1024
 # A keeper that was told to end, or has said it does, needs milliseconds.
 REAP_S: Final = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One attempt of a job, as the job process gets it."""
-
-    job_id: str
-    attempt: int
-    kind: Literal["call", "command"]
-    function: str = ""
-    """Digest of `function_blob`; the blob is not sent again for the same function in a row."""
-    function_blob: bytes = field(default=b"", repr=False)
-    content: bytes = field(default=b"", repr=False)
-    """Pickled arguments of a call, or the packed words of a command."""
-    stand_in: bool = False
-    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
-    stdin: str = ""
-    """A FIFO that a command reads; empty for none."""
-    on_host: bool = False
-    """Whether the device is a share of the machine's memory."""
-    total_bytes: int = 0
-    cap_bytes: int = 0
-    """What it is held to of the device's total; 0 for no cap."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """The job process is set up and waits for its first run."""
-
-    pid: int
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """Bytes the current run wrote."""
-
-    stream: Stream
-    data: bytes = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The function of the current run ended; all its output came before."""
-
-    outcome: Ending
-    exit_status: int | None
-    error_type: str
-    error_text: str
-    threads: int
-    children: bool
-    clean: bool
-    """The process may be used again."""
-    before_bytes: int
-    peak_bytes: int
-    """Peak of the job process itself; `before_bytes` is what it had before the call."""
-    asked_bytes: int | None
-    """What it could not get when it ran out of memory, 0 if not told; None if it did not."""
-    counters: Counters
-    body: bytes = field(repr=False)
-    """The pickled value, or the dumped exception."""
-
-
-@dataclass(frozen=True, slots=True)
-class Exited:
-    """The job process and everything below it is gone; nothing follows."""
-
-    status: int | None
-    signal: int | None
-    max_rss_bytes: int
-    left_over: int
-    """How many processes had to be killed besides the job process."""
-    error_text: str = ""
-    """What the interpreter said, if the process never became ready."""
-
-
-Event = Ready | Output | Outcome | Exited
 
 
 class JobProcess:
@@ -139,6 +54,7 @@ class JobProcess:
         self._forget = forget
         self._pipes: dict[int, Stream] = {}
         self._sent = ""
+        self._late = ""
         self._ready = False
         for sock in (ctl, job):
             sock.setblocking(False)
@@ -152,6 +68,10 @@ class JobProcess:
         """Return what to watch now; changes with every feed, outcome and end."""
         sockets = [sock.fileno() for sock in (self._ctl, self._job) if sock is not None]
         return sockets + list(self._pipes)
+
+    def is_output(self, fd: int) -> bool:
+        """Whether this is where the job prints to."""
+        return fd in self._pipes
 
     def feed(self, run: Run) -> None:
         """Hand over a run; also before Ready. One at a time: the last must have ended.
@@ -171,7 +91,13 @@ class JobProcess:
             "on_host": run.on_host,
             "total_bytes": run.total_bytes,
             "cap_bytes": run.cap_bytes,
+            "token": run.token,
+            "parcels": list(run.parcels),
+            "session": run.session,
+            "detached": run.detached,
+            "late": run.late,
         }
+        self._late = run.late
         self._close_pipes()
         far_ends = [self._make_pipe("stdout"), self._make_pipe("stderr")]
         try:
@@ -279,20 +205,21 @@ class JobProcess:
             channel.close_all(packet.fds)
             if "ready" in packet.header:
                 return self._on_ready(packet.header)
-            outcome = _outcome(packet)
+            outcome = outcome_in(packet)
         except BlockingIOError:
             return []
         except ValueError:  # the user's code wrote to our socket: believe its exit only
             self.close()
             return []
+        self._late = ""
         events = self._drain_pipes()
         self._close_pipes()
         return [*events, outcome]
 
     def _on_ready(self, header: Mapping[str, object]) -> list[Event]:
         self._ready = True
-        self.pid = _number(header, "pid")
-        self.baseline_bytes = _number(header, "baseline_bytes")
+        self.pid = number_in(header, "pid")
+        self.baseline_bytes = number_in(header, "baseline_bytes")
         return [Ready(self.pid)]
 
     def _read_ctl(self) -> list[Event]:
@@ -304,7 +231,7 @@ class JobProcess:
         except ValueError:
             packet = None
         if packet is not None and "pid" in packet.header:
-            self.pid = _number(packet.header, "pid")
+            self.pid = number_in(packet.header, "pid")
             return []
         # What the job said last may still be unread.
         events = self._rest_of_job()
@@ -314,7 +241,18 @@ class JobProcess:
         last = self._keeper_killed() if packet is None else self._exit_of(packet.header)
         events += self._drain_pipes()
         self._close_pipes()
-        return [*events, last]
+        return [*events, *self._late_outcome(), last]
+
+    def _late_outcome(self) -> list[Event]:
+        """The answer of a run whose body had closed our socket, if there is one."""
+        if not self._late:
+            return []
+        late, self._late = self._late, ""
+        try:
+            packet = channel.read_file(late)
+            return [] if packet is None else [outcome_in(packet)]
+        except ValueError:
+            return []
 
     def _rest_of_job(self) -> list[Event]:
         events: list[Event] = []
@@ -328,8 +266,8 @@ class JobProcess:
         return Exited(
             status=status if isinstance(status, int) else None,
             signal=signum if isinstance(signum, int) else None,
-            max_rss_bytes=_number(header, "max_rss_bytes"),
-            left_over=_number(header, "left_over"),
+            max_rss_bytes=number_in(header, "max_rss_bytes"),
+            left_over=number_in(header, "left_over"),
             error_text=self._said(),
         )
 
@@ -353,30 +291,3 @@ class JobProcess:
             self._keeper.kill()
             self._keeper.wait()
         self._forget(self.keeper_pid)
-
-
-def _outcome(packet: channel.Packet) -> Outcome:
-    header = packet.header
-    status, asked_bytes = header.get("exit_status"), header.get("asked_bytes")
-    outcome = ENDINGS.get(header.get("outcome"))
-    if outcome is None:
-        raise ValueError("a packet of the job process is not an outcome")
-    return Outcome(
-        outcome=outcome,
-        exit_status=status if isinstance(status, int) else None,
-        error_type=str(header.get("error_type", "")),
-        error_text=str(header.get("error_text", "")),
-        threads=_number(header, "threads"),
-        children=bool(header.get("children")),
-        clean=bool(header.get("clean")),
-        before_bytes=_number(header, "before_bytes"),
-        peak_bytes=_number(header, "peak_bytes"),
-        asked_bytes=asked_bytes if isinstance(asked_bytes, int) else None,
-        counters=Counters(*(_number(header, name) for name in Counters._fields)),
-        body=packet.body,
-    )
-
-
-def _number(header: Mapping[str, object], name: str) -> int:
-    value = header.get(name)
-    return value if isinstance(value, int) else 0

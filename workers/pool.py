@@ -12,9 +12,10 @@ from grn_zmq.context import Context
 from grn_zmq.peaks import reset_peak
 
 from .devices.device import Tree
-from .jobprocess import Event, JobProcess, Run
+from .jobevents import Event, Run
+from .jobprocess import JobProcess
 from .launcher import Launcher
-from .proctree import resident_bytes
+from .proctree import descendants, resident_bytes
 
 # In the place of a descriptor that could not be had.
 NOT_WATCHED: Final = -1
@@ -76,6 +77,11 @@ class Pool:
         baseline = 0 if key in self._commands else process.baseline_bytes
         return Tree(process.keeper_pid, process.pid, baseline)
 
+    def is_alone(self, key: int) -> bool:
+        """Whether nothing else lives below its keeper: a daemon it left is its sibling now."""
+        process = self._processes[key]
+        return process.pid is not None and not descendants(process.keeper_pid, [process.pid])
+
     def reset_peak(self, key: int) -> None:
         """Forget what the job process once had; what it keeps is what counts."""
         pid = self._processes[key].pid
@@ -116,8 +122,12 @@ class Pool:
         watched = self._caller_trees.get(job_id)
         return watched[1] if watched else None
 
-    def events(self) -> Iterator[tuple[int, Event] | str]:
-        """Give what happened: (key, event) of a job process, or the job of a gone caller."""
+    def events(self, *, outputs: bool = True) -> Iterator[tuple[int, Event] | str]:
+        """Give what happened: (key, event) of a job process, or the job of a gone caller.
+
+        Args:
+            outputs: Whether to read what jobs print; else it waits in their pipes.
+        """
         for fd, _ in self._epoll.poll(0):
             if fd in self._callers:
                 yield self._callers[fd]
@@ -126,6 +136,8 @@ class Pool:
             elif fd in self._owners:
                 key = self._owners[fd]
                 process = self._processes[key]
+                if not outputs and process.is_output(fd):
+                    continue
                 events = process.read(fd)
                 self._register(key)
                 yield from ((key, event) for event in events)

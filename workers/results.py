@@ -36,11 +36,21 @@ def result_of(
         error_type=_sayable(error_type),
         error_text=_sayable(error_text),
         payload=b"",
+        last_lines="" if outcome == "succeeded" else active.last_lines,
     )
+
+
+def result_of_limit(active: ActiveRun, now: float) -> Result:
+    """Say that an attempt ran for longer than it may, whatever it said at its end."""
+    limit_s = active.run.time_limit_s or 0.0
+    text = f"it ran longer than its time limit of {limit_s:g} s"
+    return result_of(active, now, "timed-out", "TimeLimitExceeded", text)
 
 
 def result_of_return(active: ActiveRun, returned: Returned, now: float) -> Result:
     """Say how an attempt ended whose function came back."""
+    if active.timed_out:
+        return replace(result_of_limit(active, now), exit_status=returned.exit_status)
     ran_out = returned.asked_bytes is not None and not active.asked_to_end
     outcome = "oom" if ran_out else returned.outcome
     return replace(
@@ -48,11 +58,16 @@ def result_of_return(active: ActiveRun, returned: Returned, now: float) -> Resul
         exit_status=returned.exit_status,
         asked_bytes=returned.asked_bytes or 0 if ran_out else 0,
         payload=returned.payload,
+        error_bases=tuple(map(_sayable, returned.error_bases)),
+        token=returned.token,
     )
 
 
 def result_of_exit(active: ActiveRun, gone: Gone, now: float, *, on_host: bool) -> Result:
     """Say how an attempt ended whose process left without a word of its own."""
+    if active.timed_out:
+        result = result_of_limit(active, now)
+        return replace(result, exit_status=gone.exit_status, signal=gone.signal)
     if active.leaving:
         return result_of(active, now, "lost", "JobLost", "its worker was stopped")
     asked_bytes = None if active.asked_to_end else _asked_bytes(active, gone, on_host)

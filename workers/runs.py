@@ -10,10 +10,15 @@ from .measured import Measured
 
 # Of standard error, where a program that fails says why; in bytes.
 LAST_WORDS_BYTES: Final = 8192
+# Of both streams, for whoever asks what a job did last: a screen's worth of lines.
+LAST_LINES: Final = 20
+LAST_LINES_CHARACTERS: Final = 4096
+_LAST_LINES_BYTES: Final = 4 * LAST_LINES_CHARACTERS
 
 
 class Phase(StrEnum):
     LACKS_BLOBS = "lacks blobs"
+    KEEPING = "being written down"
     RUNNING = "running"
     ENDING = "ending"
 
@@ -23,7 +28,8 @@ class ActiveRun:
     """One attempt in this worker's hands.
 
     `result` is what the job process said; it is kept back until that process is proved
-    gone, or clean enough to be used again. Only then is the memory free.
+    gone, or clean enough to be used again. Only then is the memory free. `timed_out` says
+    that it was asked to end because it ran too long.
     """
 
     run: Run
@@ -33,20 +39,41 @@ class ActiveRun:
     measured: Measured = field(default_factory=Measured)
     asked_to_end: bool = False
     leaving: bool = False
+    timed_out: bool = False
     deadline: float | None = None
     next_signal: int | None = None
     result: Result | None = None
     _last_words: bytes = b""
+    _last_output: bytes = b""
 
     @property
     def last_words(self) -> str:
         """The end of what it wrote to standard error."""
         return self._last_words.decode(errors="replace")
 
-    def hear(self, data: bytes) -> None:
-        """Take note of what it wrote to standard error."""
-        kept = self._last_words + data[-LAST_WORDS_BYTES:]
-        self._last_words = kept[-LAST_WORDS_BYTES:]
+    @property
+    def last_lines(self) -> str:
+        """The end of what it printed, fit to be shown."""
+        lines = self._last_output.decode(errors="replace").replace("\r\n", "\n").split("\n")
+        if lines[-1] == "":
+            lines.pop()
+        shown = [_shown(line) for line in lines[-LAST_LINES:]]
+        return "\n".join(shown)[-LAST_LINES_CHARACTERS:]
+
+    def hear(self, data: bytes, stream: str = "stderr") -> None:
+        """Take note of what it wrote."""
+        kept = self._last_output + data[-_LAST_LINES_BYTES:]
+        self._last_output = kept[-_LAST_LINES_BYTES:]
+        if stream == "stderr":
+            kept = self._last_words + data[-LAST_WORDS_BYTES:]
+            self._last_words = kept[-LAST_WORDS_BYTES:]
+
+    @property
+    def limit_at(self) -> float | None:
+        """When it will have run for as long as it may; None if it may for ever."""
+        if self.began_at is None or self.run.time_limit_s is None:
+            return None
+        return self.began_at + self.run.time_limit_s
 
     def ran_s(self, now: float) -> float:
         """Seconds since it began; 0 if it has not."""
@@ -60,6 +87,12 @@ class ActiveRun:
     @property
     def inline(self) -> bool:
         return self.run.kind == "inline"
+
+
+def _shown(line: str) -> str:
+    """A line as a terminal would show it at last, control characters made visible."""
+    last = line.rstrip("\r").rpartition("\r")[2]  # a progress bar draws over itself
+    return "".join(one if one.isprintable() or one == "\t" else repr(one)[1:-1] for one in last)
 
 
 @dataclass(slots=True)

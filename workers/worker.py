@@ -1,25 +1,25 @@
 """`python -m grn_zmq.workers.worker`: the worker of one device."""
 
 import os
+import resource
 import sys
-import time
-from typing import Final
+import uuid
 
 import click
 from loguru import logger
 
-from grn_zmq import log
-from grn_zmq.discovery import find_address, is_locked
-from grn_zmq.errors import BrokerUnavailable, GrnError
+from grn_zmq import failpoints, log
+from grn_zmq.discovery import find_address
+from grn_zmq.errors import GrnError, UnsafeDirectory
+from grn_zmq.failpoints import failpoint
 from grn_zmq.lifeline import end_with_parent, ending_signals
-from grn_zmq.paths import Places, find_places
+from grn_zmq.paths import find_places, state_directory
 
 from .devices.choose import open_device
 from .launcher import become_subreaper
 from .server import NO_BROKER_STATUS, BrokerGone, WorkerServer
-
-# Broker and workers may be started in the same breath, and on a loaded machine.
-WAIT_FOR_BROKER_S: Final = 30.0
+from .spool import Spool, spool_directory
+from .sweeping import sweep
 
 
 @click.command()
@@ -27,37 +27,55 @@ WAIT_FOR_BROKER_S: Final = 30.0
 @click.option("--max-jobs", type=int)
 @click.option("--parent", type=int, required=True)
 @click.option("--debug", is_flag=True)
-def main(device: str, max_jobs: int | None, parent: int, debug: bool) -> None:
-    """Own one device until SIGTERM or the end of the broker."""
+@click.option("--failpoints", "orders", default="", hidden=True)
+def main(device: str, max_jobs: int | None, parent: int, debug: bool, orders: str) -> None:
+    """Own one device until SIGTERM, or until the broker says to leave."""
     end_with_parent(parent)
+    failpoints.arm(orders)
     log.configure(f"worker {device.partition('/')[0]}", debug)
     os.umask(0o077)
     become_subreaper()
+    allow_many_files()
     try:
-        address = wait_for_broker(find_places(os.environ))
-        server = WorkerServer(open_device(device), max_jobs, address)
+        opened = open_device(device)
+        spool = open_spool(opened.info.uuid)
+        server = WorkerServer(opened, max_jobs, workers_address, spool)
         server.stop_on(*ending_signals())
-        server.run()
-    except (BrokerGone, BrokerUnavailable) as error:
+        if workers_address() is None:
+            logger.info("waiting for a broker")
+        sys.exit(server.run())
+    except BrokerGone as error:
         logger.error(str(error))
         sys.exit(NO_BROKER_STATUS)
     except GrnError as error:
         sys.exit(f"worker: {error}")
 
 
-def wait_for_broker(places: Places) -> str:
-    """Give the address for workers as soon as there is one."""
-    deadline = time.monotonic() + WAIT_FOR_BROKER_S
-    while True:
-        if address := find_address(places):
-            return address.workers
-        if time.monotonic() > deadline:
-            state = "is starting but not ready" if is_locked(places) else "was started"
-            raise BrokerUnavailable(
-                f"after {WAIT_FOR_BROKER_S:.0f} s {'a' if is_locked(places) else 'no'} "
-                f"broker {state}"
-            )
-        time.sleep(0.02)
+def allow_many_files() -> None:
+    """Open as many files as we may: each job takes six. Jobs have their client's limits."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def open_spool(device: str) -> Spool:
+    """Take over the spool of a device from its last worker, of which nothing lives then."""
+    spool = Spool(spool_directory(state_directory(os.environ), device), uuid.uuid4().hex)
+    failpoint("worker.spool-open")
+    if killed := sweep(spool.earlier):
+        logger.bind(facts={"processes": killed}).warning("killed what a dead worker left")
+    spool.begin()
+    failpoint("worker.swept")
+    return spool
+
+
+def workers_address() -> str | None:
+    """Give the address for workers of the broker that lives, wherever it is by now."""
+    try:
+        address = find_address(find_places(os.environ))
+    except UnsafeDirectory as error:
+        logger.bind(facts={"why": str(error)}).debug("cannot look for a broker")
+        return None
+    return address.workers if address else None
 
 
 if __name__ == "__main__":

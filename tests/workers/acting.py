@@ -3,11 +3,12 @@
 from typing import Any, TypeVar
 
 from grn_zmq import wire
-from grn_zmq.records import Begun, Blob, Result, Run
+from grn_zmq.records import Begun, Blob, Held, Result, Run
 from tests.builders import MIB, an_attempt, an_id
 from workers.core import WorkerCore
-from workers.effects import Effect, Reply
+from workers.effects import Effect, Keep, Reply
 from workers.events import Level, Returned
+from workers.spoollog import Left, Record, StartRecord
 
 EPOCH = 7
 FUNCTION, CONTEXT = Blob("f" * 64, b"function"), Blob("c" * 64, b"context")
@@ -16,16 +17,40 @@ ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "GPU-1"}
 M = TypeVar("M")
 
 
-def a_worker(*, with_blobs: bool = True) -> WorkerCore:
-    core = WorkerCore("host:0", ENVIRONMENT, total_bytes=1000 * MIB)
-    core.handle(wire.Welcome(wire.PROTOCOL, EPOCH, 77), now=0.0)
+def a_worker(*, with_blobs: bool = True, left: Left | None = None) -> WorkerCore:
+    """A worker that has been welcomed."""
+    core = WorkerCore("host:0", ENVIRONMENT, total_bytes=1000 * MIB, left=left)
+    welcome(core, EPOCH, now=0.0)
     if with_blobs:
         core.handle(wire.Blobs((FUNCTION, CONTEXT)), now=0.0)
     return core
 
 
+def welcome(core: WorkerCore, epoch: int, now: float) -> list[Effect]:
+    """Let it greet, and answer that."""
+    number, _ = core.greet()
+    return core.handle(wire.Welcome(wire.PROTOCOL, epoch, 77, greeting=number), now)
+
+
 def assign(core: WorkerCore, *runs: Run, now: float = 0.0) -> list[Effect]:
-    return core.handle(wire.Assign(EPOCH, runs), now)
+    """Give it these runs; its spool takes what it writes down."""
+    return settled(core, core.handle(wire.Assign(EPOCH, runs), now), now)
+
+
+def settled(core: WorkerCore, effects: list[Effect], now: float) -> list[Effect]:
+    """What is to be done besides writing, with what begins once the starts are written."""
+    begins = any(isinstance(record, StartRecord) for record in written(effects))
+    after = core.kept(now) if begins else []
+    return [one for one in (*effects, *after) if not isinstance(one, Keep)]
+
+
+def written(effects: list[Effect]) -> list[Record]:
+    """What is to be written to the spool."""
+    return [one.record for one in effects if isinstance(one, Keep)]
+
+
+def held(number: int, state: str = "running", attempt: int = 1) -> Held:
+    return Held(an_id(number), attempt, state)
 
 
 def end(core: WorkerCore, how: str, now: float, attempt: int = 1) -> list[Effect]:

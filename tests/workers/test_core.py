@@ -18,13 +18,11 @@ from tests.workers.acting import (
     assign,
     begun,
     end,
+    held,
     replies,
     result_in,
-)
-from workers.core import (
-    GRACE_S,
-    HEARTBEAT_S,
-    LEAVE_S,
+    settled,
+    welcome,
 )
 from workers.effects import (
     Close,
@@ -35,7 +33,11 @@ from workers.effects import (
     Reply,
     Signal,
 )
+from workers.ending import LEAVE_S
 from workers.events import Gone, Level
+from workers.reporting import HEARTBEAT_S
+
+GRACE_S = a_run(1).grace_s
 
 
 def test_a_run_starts_a_process_and_is_fed_to_it() -> None:
@@ -44,7 +46,7 @@ def test_a_run_starts_a_process_and_is_fed_to_it() -> None:
     effects = assign(core, run)
 
     assert effects == [Launch(1, b"context"), begun(1), Feed(1, run, b"function")]
-    assert core.inventory == (an_attempt(1),)
+    assert core.inventory == (held(1),)
 
 
 def test_a_stand_in_is_announced_as_such() -> None:
@@ -59,7 +61,7 @@ def test_a_run_waits_for_its_blobs_and_asks_for_them() -> None:
 
     assert core.handle(wire.Blobs((FUNCTION,)), now=1.0) == []
 
-    effects = core.handle(wire.Blobs((CONTEXT,)), now=2.0)
+    effects = settled(core, core.handle(wire.Blobs((CONTEXT,)), now=2.0), now=2.0)
     assert effects == [Launch(1, b"context"), begun(1), Feed(1, run, b"function")]
 
 
@@ -68,7 +70,7 @@ def test_runs_that_lack_the_same_blob_ask_once_and_begin_together() -> None:
     effects = assign(core, a_run(1), a_run(2))
     assert len(replies(effects, wire.Want)) == 1
 
-    effects = core.handle(wire.Blobs((FUNCTION, CONTEXT)), now=1.0)
+    effects = settled(core, core.handle(wire.Blobs((FUNCTION, CONTEXT)), now=1.0), now=1.0)
 
     assert [one.process for one in effects if isinstance(one, Launch)] == [1, 2]
 
@@ -99,7 +101,8 @@ def test_an_end_of_another_epoch_or_attempt_is_dropped() -> None:
     core = a_worker()
     assign(core, a_run(1))
 
-    assert core.handle(wire.End(EPOCH - 1, "kill", (an_attempt(1),)), now=0.0) == []
+    (note,) = core.handle(wire.End(EPOCH - 1, "kill", (an_attempt(1),)), now=0.0)
+    assert isinstance(note, Note)
     assert end(core, "kill", now=0.0, attempt=2) == []
     assert core.handle(wire.End(EPOCH, "kill", (an_attempt(9),)), now=0.0) == []
 
@@ -167,7 +170,7 @@ def test_a_result_is_kept_back_until_a_process_that_must_go_is_gone(
     assign(core, run)
 
     assert core.returned(1, a_return(reusable=returned), now=1.0) == [Close(1)]
-    assert core.inventory == (an_attempt(1),)
+    assert core.inventory == (held(1),)
 
     effects = core.gone(1, Gone(0, None, peak_bytes=300 * MIB), now=1.5)
     result = result_in(effects)
@@ -333,7 +336,7 @@ def test_a_broker_that_is_new_gets_a_report_at_once() -> None:
     core = a_worker()
     core.sampled(a_level(), now=1.0)
 
-    core.handle(wire.Welcome(wire.PROTOCOL, EPOCH + 1, 78), now=1.1)
+    welcome(core, EPOCH + 1, now=1.1)
 
     assert len(core.sampled(a_level(), now=1.2)) == 1
 
@@ -343,7 +346,8 @@ def test_a_worker_that_leaves_ends_everything() -> None:
     assign(core, a_run(1), a_run(2, session=an_id(901)))
     core.returned(2, a_return(), now=1.0)
 
-    assert core.end_everything(now=2.0) == [Close(2), Signal(1, SIGTERM)]
+    leaving = Reply(wire.Leaving())
+    assert core.end_everything(now=2.0) == [leaving, Close(2), Signal(1, SIGTERM)]
     assert core.end_everything(now=3.0) == []
     kills = [one for one in core.tick(now=2.0 + GRACE_S) if isinstance(one, Kill)]
     assert sorted(one.process for one in kills) == [1, 2]

@@ -14,24 +14,25 @@ from tests.workers.acting import (
     assign,
     begun,
     end,
+    held,
     replies,
     result_in,
+    welcome,
 )
-from workers.core import (
-    GRACE_S,
-    IDLE_S,
-    LEAVE_S,
-    REPEAT_S,
-)
+from workers.core import IDLE_S, REPEAT_S
 from workers.effects import (
     Close,
     Kill,
     Launch,
+    Reply,
     Signal,
     UnwatchCaller,
     WatchCaller,
 )
+from workers.ending import KILL_AGAIN_S, LEAVE_S
 from workers.events import Gone
+
+GRACE_S = a_run(1).grace_s
 
 
 def test_an_interrupt_is_followed_by_term_and_kill() -> None:
@@ -43,7 +44,7 @@ def test_an_interrupt_is_followed_by_term_and_kill() -> None:
     assert core.tick(now=10.0 + GRACE_S) == [Signal(1, SIGTERM)]
     assert core.tick(now=10.0 + 2 * GRACE_S - 0.1) == []
     assert core.tick(now=10.0 + 2 * GRACE_S) == [Kill(1)]
-    assert core.tick(now=10.0 + 3 * GRACE_S) == [Kill(1)]
+    assert core.tick(now=10.0 + 2 * GRACE_S + KILL_AGAIN_S) == [Kill(1)]
 
     assert result_in(core.gone(1, Gone(None, 9), now=30.0)).outcome == "killed"
     assert core.tick(now=100.0)[:1] != [Kill(1)]
@@ -107,15 +108,15 @@ def test_results_are_repeated_until_they_are_recorded() -> None:
     core = a_worker()
     assign(core, a_run(1))
     first = result_in(core.returned(1, a_return(), now=10.0))
-    assert core.inventory == (an_attempt(1),)
+    assert core.inventory == (held(1, "finished"),)
 
     assert core.tick(now=10.0 + REPEAT_S - 0.1) == []
     assert result_in(core.tick(now=10.0 + REPEAT_S)) == first
     assert core.tick(now=10.0 + REPEAT_S + 0.1) == []
     assert result_in(core.tick(now=10.0 + 2 * REPEAT_S)) == first
 
-    core.handle(wire.Recorded(EPOCH, (an_attempt(1),)), now=15.0)
-    assert core.tick(now=20.0) == []
+    core.handle(wire.Recorded(EPOCH, (an_attempt(1),)), now=25.0)
+    assert core.tick(now=40.0) == []
     assert len(core.inventory) == 0
 
 
@@ -137,7 +138,7 @@ def test_unrecorded_results_are_repeated_to_a_new_broker_at_once() -> None:
     assign(core, a_run(1))
     core.returned(1, a_return(), now=10.0)
 
-    effects = core.handle(wire.Welcome(wire.PROTOCOL, EPOCH + 1, 78), now=10.5)
+    effects = welcome(core, EPOCH + 1, now=10.5)
 
     (finished,) = replies(effects, wire.Finished)
     assert (finished.epoch, finished.results[0].job_id) == (EPOCH + 1, an_id(1))
@@ -230,7 +231,7 @@ def test_an_inline_job_is_not_signalled() -> None:
     assign(core, a_run(1, kind="inline", function="", context=""))
 
     assert end(core, "interrupt", now=1.0) == []
-    assert core.end_everything(now=2.0) == []
+    assert core.end_everything(now=2.0) == [Reply(wire.Leaving())]
     assert core.tick(now=100.0) == []
 
 

@@ -8,8 +8,9 @@ from tests.builders import a_run, an_id
 from tests.workers.acting import CONTEXT, FUNCTION, a_return, a_worker, assign, begun
 from workers import blobcache
 from workers.blobcache import BlobCache
-from workers.core import LEAVE_S, MOST_IDLE, WorkerCore
+from workers.core import MOST_IDLE, WorkerCore
 from workers.effects import Close, Effect, Feed, Kill, Launch, Reply
+from workers.ending import LEAVE_S
 from workers.events import Gone
 
 OTHER_CONTEXT = "d" * 64

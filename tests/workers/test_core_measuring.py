@@ -10,14 +10,9 @@ from grn_zmq.frameworks import Counters
 from grn_zmq.units import GIB
 from tests.builders import MIB, a_run, an_attempt
 from tests.workers.acting import EPOCH, a_level, a_return, a_worker, assign, replies, result_in
-from workers.core import (
-    IDLE_SAMPLE_S,
-    SAMPLE_S,
-    YOUNG_FOR_S,
-    YOUNG_SAMPLE_S,
-    WorkerCore,
-)
+from workers.core import WorkerCore
 from workers.events import Gone, Level
+from workers.reporting import IDLE_SAMPLE_S, SAMPLE_S, YOUNG_FOR_S, YOUNG_SAMPLE_S
 from workers.runs import LAST_WORDS_BYTES
 
 TORCH_TEXT = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0"

@@ -18,7 +18,8 @@ import pytest
 
 from grn_zmq import keeper, payload
 from grn_zmq.context import Context
-from workers.jobprocess import Event, Exited, JobProcess, Outcome, Output, Ready, Run
+from workers.jobevents import Event, Exited, Outcome, Output, Ready, Run
+from workers.jobprocess import JobProcess
 from workers.launcher import ExecLauncher, LaunchError, become_subreaper
 
 pytestmark = pytest.mark.e2e

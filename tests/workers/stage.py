@@ -1,0 +1,162 @@
+"""A real worker process, and a broker whose every word is the test's."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import zmq
+
+from grn_zmq import payload, wire
+from grn_zmq.context import Context
+from grn_zmq.discovery import Address, BrokerLock
+from grn_zmq.paths import find_places, state_directory
+from grn_zmq.records import AttemptId, Blob, Result, Run
+from tests.builders import MIB, a_run
+from tests.waiting import PATIENCE, until
+from workers.spool import spool_directory
+
+DEVICE = f"host:0of1/{1000 * MIB}of{1000 * MIB}"
+M = TypeVar("M")
+
+
+class ScriptedBroker:
+    """Says only what it is told to, and remembers what it heard."""
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.heard: list[wire.Message] = []
+        self._peer = b""
+        places = find_places(os.environ)
+        places.make()
+        self._lock = BrokerLock(places)
+        self._context = zmq.Context()
+        self._router = self._context.socket(zmq.ROUTER)
+        self._router.setsockopt(zmq.LINGER, 0)
+        url = f"ipc://{places.workers_socket}"
+        self._router.bind(url)
+        self._lock.publish(Address(os.getpid(), os.getpid(), clients="", workers=url))
+
+    def next(self, kind: type[M], seconds: float = 20.0) -> M:
+        """The next message of this kind; those before it are remembered only."""
+        found = self.within(kind, seconds)
+        assert found is not None, f"no {kind.__name__} after {self.heard[-5:]}"
+        return found
+
+    def within(self, kind: type[M], seconds: float) -> M | None:
+        """The same; None if none comes in this time."""
+        deadline = time.monotonic() + seconds * PATIENCE
+        while (left_s := deadline - time.monotonic()) > 0:
+            if self._router.poll(int(left_s * 1000) + 1):
+                self._peer, *frames = self._router.recv_multipart()
+                message = wire.decode(frames)
+                self.heard.append(message)
+                if isinstance(message, kind):
+                    return message
+        return None
+
+    def send(self, message: wire.Message) -> None:
+        self._router.send_multipart([self._peer, *wire.encode(message)])
+
+    def welcome(self, greet: wire.Greet | None = None) -> wire.Greet:
+        """Answer a greeting: this one, or the next."""
+        greet = greet or self.next(wire.Greet)
+        pid = os.getpid()
+        self.send(wire.Welcome(wire.PROTOCOL, self.epoch, pid, greeting=greet.greeting))
+        return greet
+
+    def assign(self, *runs: Run) -> None:
+        self.send(wire.Assign(self.epoch, runs))
+
+    def give(self, number: int, function: Callable[..., Any], *args: Any, **run: Any) -> Run:
+        """Assign a call, and what it needs."""
+        blob = payload.dump_function(function)
+        context = Context.capture().to_bytes()
+        blobs = [Blob(payload.digest(one), one) for one in (blob, context)]
+        call = a_run(
+            number,
+            function=blobs[0].digest,
+            context=blobs[1].digest,
+            **{"payload": payload.dump_arguments(args, {}), **run},
+        )
+        self.send(wire.Blobs(tuple(blobs)))
+        self.assign(call)
+        return call
+
+    def result(self) -> Result:
+        """The next result that is handed over."""
+        (result,) = self.next(wire.Finished).results
+        return result
+
+    def recorded(self, *results: Result) -> None:
+        ids = tuple(AttemptId(one.job_id, one.attempt) for one in results)
+        self.send(wire.Recorded(self.epoch, ids))
+
+    def close(self) -> None:
+        """Be gone, as after kill -9."""
+        self._router.close()
+        self._context.term()
+        self._lock.close()
+
+
+class RealWorker:
+    """One worker process after the other, for the same device."""
+
+    def __init__(self, orders: Path) -> None:
+        self.orders = orders
+        self.process = self._start()
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        words = ["--device", DEVICE, "--parent", str(os.getpid()), "--debug"]
+        return subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "grn_zmq.workers.worker",
+                *words,
+                "--failpoints",
+                str(self.orders),
+            ]
+        )
+
+    def order(self, failpoint: str, what: str) -> None:
+        (self.orders / failpoint).write_text(what)
+
+    def again(self) -> None:
+        """Start the next incarnation; the last one must be dead, or about to be."""
+        self.wait()
+        self.process = self._start()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def wait(self, seconds: float = 20.0) -> int:
+        return self.process.wait(seconds * PATIENCE)
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.terminate()
+            self.wait()
+
+
+def spool_files(pattern: str = "*.log") -> list[Path]:
+    return sorted(spool_directory(state_directory(os.environ), "host-0").glob(pattern))
+
+
+def lives(pid: int) -> bool:
+    """Whether a process is there and not only waits to be reaped."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
+def read_when_there(path: Path, seconds: float = 20.0) -> str:
+    until(lambda: path.exists() and path.read_text(), seconds)
+    return path.read_text()

@@ -1,0 +1,154 @@
+"""Does to the world what the worker's core decided."""
+
+import os
+import time
+from signal import SIGTERM
+from typing import Protocol
+
+from loguru import logger
+
+from grn_zmq.context import Context
+from grn_zmq.failpoints import failpoint
+from grn_zmq.parcels import find_parcels
+from grn_zmq.records import Run
+
+from . import jobevents
+from .broker_link import BrokerLink
+from .core import WorkerCore
+from .devices.device import FRAMEWORK_DEFAULTS, Device
+from .effects import (
+    Close,
+    Discard,
+    Effect,
+    Feed,
+    Kill,
+    Launch,
+    Note,
+    Reply,
+    SetAside,
+    Signal,
+    UnwatchCaller,
+    WatchCaller,
+)
+from .launcher import LaunchError
+from .pool import Pool
+from .sampler import Sampler
+from .spool import Spool
+from .sweeping import MARK
+
+
+class Head(Protocol):
+    """Whoever is told what came of it."""
+
+    core: WorkerCore
+
+    def do(self, effects: list[Effect]) -> None:
+        """Have this done too."""
+
+    def sample(self) -> bool:
+        """Look at the device now."""
+
+
+class Hands:
+    """Job processes, callers and messages of one worker."""
+
+    def __init__(
+        self,
+        head: Head,
+        device: Device,
+        link: BrokerLink,
+        pool: Pool,
+        sampler: Sampler,
+        spool: Spool,
+    ) -> None:
+        self._head = head
+        self._core = head.core
+        self._device = device
+        self._link = link
+        self._pool = pool
+        self._sampler = sampler
+        self._spool = spool
+        self._parcels = find_parcels(os.environ)
+
+    def carry_out(self, effect: Effect) -> None:
+        """Do one thing; what was meant for a process that is not there is void."""
+        match effect:
+            case Reply(message):
+                self._link.send(message)
+            case Launch(key, context):
+                self._launch(key, context)
+            case Feed(key, run, function) if key in self._pool:
+                self._sampler.begins(key)
+                self._pool.feed(key, self._job_run(run, function))
+                failpoint("worker.fed")
+            case Signal(key, signum) if key in self._pool:
+                self._pool.signal(key, signum)
+                if signum == SIGTERM:
+                    failpoint("worker.ending")
+            case Kill(key) if key in self._pool:
+                self._pool.kill(key)
+            case Close(key) if key in self._pool:
+                self._pool.close_process(key)
+            case WatchCaller(job_id, pid):
+                self._watch_caller(job_id, pid)
+            case UnwatchCaller(job_id):
+                self._pool.unwatch_caller(job_id)
+                self._head.sample()  # what its caller keeps is told before the lease goes
+            case SetAside(result):
+                self._spool.set_aside(result)
+            case Discard(token):
+                self._parcels.remove(token)
+            case Note(text, facts, level):
+                logger.bind(facts=facts).log(level.upper(), text)
+
+    def _watch_caller(self, job_id: str, pid: int) -> None:
+        if len(self._core.runs) > 1:
+            self._head.sample()  # its peak until now is of the jobs it is part of
+        if self._pool.watch_caller(job_id, pid):
+            self._head.sample()  # what it holds already is not the job's
+        else:
+            self._head.do(self._core.caller_gone(job_id, time.monotonic()))
+
+    def _launch(self, key: int, packed: bytes) -> None:
+        try:
+            context = Context.from_bytes(packed)
+            environment = {
+                **self._defaults(context),
+                **self._device.environment(),
+                MARK: self._spool.incarnation,
+            }
+            self._pool.launch(key, context, environment)
+        except (LaunchError, ValueError) as error:
+            self._head.do(self._core.launch_failed(key, str(error), time.monotonic()))
+
+    def _defaults(self, context: Context) -> dict[str, str]:
+        """What tames preallocating frameworks, unless the user chose otherwise."""
+        if self._device.info.kind != "nvml":
+            return {}
+        return {
+            name: value
+            for name, value in FRAMEWORK_DEFAULTS.items()
+            if name not in context.environment
+        }
+
+    def _job_run(self, run: Run, function: bytes | None) -> jobevents.Run:
+        assert run.kind in ("call", "command")
+        return jobevents.Run(
+            job_id=run.job_id,
+            attempt=run.attempt,
+            kind="command" if run.kind == "command" else "call",
+            function=run.function,
+            function_blob=function or b"",
+            content=run.payload,
+            stand_in=run.stand_in,
+            environment={"GRN_JOB_ID": run.job_id, "GRN_ATTEMPT": str(run.attempt)},
+            stdin=run.stdin,
+            on_host=self._core.on_host,
+            total_bytes=self._device.info.total_bytes,
+            cap_bytes=run.lease_bytes if run.enforce else 0,
+            token=run.token,
+            parcels=(str(self._parcels.shm), str(self._parcels.disk)),
+            session=run.session,
+            detached=run.detached,
+            late=str(self._spool.late_file(run.job_id, run.attempt)),
+        )

@@ -1,0 +1,160 @@
+"""What goes into a job process, and what comes out of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from grn_zmq import channel
+from grn_zmq.frameworks import Counters
+from grn_zmq.records import require_token
+
+# Of the bases of an exception, and of the name of one, in characters.
+MOST_BASES: Final = 64
+MOST_NAMED: Final = 256
+
+Stream = Literal["stdout", "stderr"]
+Ending = Literal["succeeded", "failed", "exited", "oom"]
+ENDINGS: Final[Mapping[object, Ending]] = {
+    "succeeded": "succeeded",
+    "failed": "failed",
+    "exited": "exited",
+    "oom": "oom",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One attempt of a job, as the job process gets it."""
+
+    job_id: str
+    attempt: int
+    kind: Literal["call", "command"]
+    function: str = ""
+    """Digest of `function_blob`; the blob is not sent again for the same function in a row."""
+    function_blob: bytes = field(default=b"", repr=False)
+    content: bytes = field(default=b"", repr=False)
+    """Pickled arguments of a call, or the packed words of a command."""
+    stand_in: bool = False
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    stdin: str = ""
+    """A FIFO that a command reads; empty for none."""
+    on_host: bool = False
+    """Whether the device is a share of the machine's memory."""
+    total_bytes: int = 0
+    cap_bytes: int = 0
+    """What it is held to of the device's total; 0 for no cap."""
+    token: str = ""
+    """The parcel that has the content, if that is large."""
+    parcels: tuple[str, ...] = ()
+    """The directories of parcels, in memory and on disk; without them all is sent inline."""
+    session: str = ""
+    detached: bool = False
+    """Whose a large result is, and whether it must survive a power cut."""
+    late: str = ""
+    """Where the answer is left if the body has closed our socket."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The job process is set up and waits for its first run."""
+
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Bytes the current run wrote."""
+
+    stream: Stream
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The function of the current run ended; all its output came before."""
+
+    outcome: Ending
+    exit_status: int | None
+    error_type: str
+    error_text: str
+    threads: int
+    children: bool
+    clean: bool
+    """The process may be used again."""
+    before_bytes: int
+    peak_bytes: int
+    """Peak of the job process itself; `before_bytes` is what it had before the call."""
+    asked_bytes: int | None
+    """What it could not get when it ran out of memory, 0 if not told; None if it did not."""
+    counters: Counters
+    body: bytes = field(repr=False)
+    """The pickled value, or the dumped exception."""
+    error_bases: tuple[str, ...] = ()
+    """The names of the exception's class and all its bases."""
+    token: str = ""
+    """The parcel that has the body, if that is large."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    """The job process and everything below it is gone; nothing follows."""
+
+    status: int | None
+    signal: int | None
+    max_rss_bytes: int
+    left_over: int
+    """How many processes had to be killed besides the job process."""
+    error_text: str = ""
+    """What the interpreter said, if the process never became ready."""
+
+
+Event = Ready | Output | Outcome | Exited
+
+
+def outcome_in(packet: channel.Packet) -> Outcome:
+    """Give what a job process answered.
+
+    Raises:
+        ValueError: It is no answer.
+    """
+    header = packet.header
+    status, asked_bytes = header.get("exit_status"), header.get("asked_bytes")
+    outcome = ENDINGS.get(header.get("outcome"))
+    if outcome is None:
+        raise ValueError("a packet of the job process is not an outcome")
+    return Outcome(
+        outcome=outcome,
+        exit_status=status if isinstance(status, int) else None,
+        error_type=str(header.get("error_type", "")),
+        error_text=str(header.get("error_text", "")),
+        threads=number_in(header, "threads"),
+        children=bool(header.get("children")),
+        clean=bool(header.get("clean")),
+        before_bytes=number_in(header, "before_bytes"),
+        peak_bytes=number_in(header, "peak_bytes"),
+        asked_bytes=asked_bytes if isinstance(asked_bytes, int) else None,
+        counters=Counters(*(number_in(header, name) for name in Counters._fields)),
+        body=packet.body,
+        error_bases=_texts(header.get("error_bases")),
+        token=_token(header.get("token")),
+    )
+
+
+def _token(value: object) -> str:
+    token = str(value or "")
+    if token:
+        require_token(token)
+    return token
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    """A few short texts; the job process is not to be trusted with the size of messages."""
+    if not isinstance(value, list):
+        return ()
+    return tuple(str(one)[:MOST_NAMED] for one in value[:MOST_BASES])
+
+
+def number_in(header: Mapping[str, object], name: str) -> int:
+    """Give a number of a header; 0 if it is none."""
+    value = header.get(name)
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,76 @@
+"""What a worker tells of its device, and how often it looks at it. Pure."""
+
+from collections.abc import Collection
+from typing import Final
+
+from grn_zmq import wire
+from grn_zmq.records import Use
+
+from .events import Level
+from .runs import ActiveRun
+
+HEARTBEAT_S: Final = 1.0
+# A change of this part of the device is told at once instead of with the next heartbeat.
+NOTABLE_PART: Final = 64
+# How often the device is looked at: while jobs run, while nothing does, and in the first
+# minute of a type that is hardly known, where looking, all told, must take less than a
+# fiftieth of a core. A peak as long as two periods is never missed.
+SAMPLE_S: Final = 0.1
+IDLE_SAMPLE_S: Final = 0.25
+YOUNG_SAMPLE_S: Final = 0.04
+YOUNG_FOR_S: Final = 60.0
+COST_PART: Final = 0.018
+
+
+class Reporter:
+    """Remembers what was told, and says when there is something to tell."""
+
+    def __init__(self, total_bytes: int) -> None:
+        self._total_bytes = total_bytes
+        self._told: wire.Report | None = None
+        self._told_at = float("-inf")
+
+    def forget(self) -> None:
+        """Whoever was told is gone: the next look is news."""
+        self._told = None
+
+    def news(self, level: Level, runs: Collection[ActiveRun], now: float) -> wire.Report | None:
+        """Give what is to be told now, if anything is."""
+        report = wire.Report(
+            level.used_bytes,
+            level.foreign_bytes,
+            level.idle_bytes,
+            level.utilisation,
+            tuple(
+                Use(one.run.job_id, one.run.attempt, one.measured.used_bytes) for one in runs
+            ),
+        )
+        if now - self._told_at < HEARTBEAT_S and not self._notable(report):
+            return None
+        self._told, self._told_at = report, now
+        return report
+
+    def _notable(self, report: wire.Report) -> bool:
+        told = self._told
+        if told is None:
+            return True
+        before = {use.job_id: use.used_bytes for use in told.uses}
+        changes = [
+            report.foreign_bytes - told.foreign_bytes,
+            report.idle_bytes - told.idle_bytes,
+            *(use.used_bytes - before.get(use.job_id, 0) for use in report.uses),
+        ]
+        return any(abs(change) * NOTABLE_PART >= self._total_bytes for change in changes)
+
+
+def sample_s(
+    runs: Collection[ActiveRun], processes: Collection[object], now: float, cost_s: float
+) -> float:
+    """Say how long after a look at the device the next is due.
+
+    Args:
+        cost_s: What a look takes of a core, with all that belongs to it.
+    """
+    if any(one.run.young and one.ran_s(now) < YOUNG_FOR_S for one in runs):
+        return min(SAMPLE_S, max(YOUNG_SAMPLE_S, cost_s / COST_PART))
+    return SAMPLE_S if runs or processes else IDLE_SAMPLE_S
