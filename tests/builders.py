@@ -10,6 +10,7 @@ from grn_zmq.records import (
     AttemptId,
     DeviceFacts,
     DeviceRow,
+    Held,
     JobRow,
     JobSpec,
     Outcome,
@@ -228,6 +229,16 @@ def a_use(number: int = 1, used: int = 100, attempt: int = 1) -> Use:
 
 def an_attempt(number: int = 1, attempt: int = 1) -> AttemptId:
     return AttemptId(an_id(number), attempt)
+
+
+def held(number: int = 1, attempt: int = 1, state: str = "running") -> Held:
+    """An attempt that a greeting worker answers for."""
+    return Held(an_id(number), attempt, state)
+
+
+def a_token(number: int = 1, where: str = "shm", session: int = 900) -> str:
+    """The name of a parcel of a session."""
+    return f"{where}-{an_id(session)}-{an_id(number)}"
 
 
 def a_profile_row(**changes: Any) -> ProfileRow:

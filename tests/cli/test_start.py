@@ -16,7 +16,6 @@ from grn_zmq.paths import Places, find_places
 from tests.cli.scripts import (
     TRACEBACK,
     Running,
-    alive,
     any_alive,
     descendants,
     run,
@@ -41,13 +40,6 @@ def the_address(places: Places) -> Address:
     address = find_address(places)
     assert address is not None
     return address
-
-
-def a_sleeping_job(mark: Path) -> Running:
-    """A job of a standing broker that says its pid and sleeps."""
-    running = Running("grn-run", f"sh -c 'echo $$ > {mark}; exec sleep 600'")
-    until(lambda: mark.exists() and mark.read_text().strip(), 20, running.said)
-    return running
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP])
@@ -138,7 +130,7 @@ def test_r108_r76_each_log_line_has_time_level_process_and_module() -> None:
         server.ended()
         lines = server.err.splitlines()
 
-    form = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} [A-Z]+ +\S.* grn_zmq\.[\w.]+:\d+ \S"
+    form = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} [A-Z]+ +\S.* [\w.]+:\d+ \S"
     assert len(lines) > 5
     assert [line for line in lines if not re.match(form, line)] == []
     assert [line for line in lines if " DEBUG " in line] == []  # none without --debug
@@ -164,6 +156,7 @@ def test_r77_after_the_death_of_all_of_it_a_start_works(places: Places) -> None:
     with started(*HOST) as first:
         broker = the_address(places).pid
         others = {first.pid, *descendants(first.pid)} - {broker}
+        os.kill(first.pid, signal.SIGSTOP)  # it would start again what dies
         # The broker first: if its supervisor dies before it, it cleans up after itself.
         for pid in (broker, *others):
             with contextlib.suppress(ProcessLookupError):
@@ -238,24 +231,6 @@ def test_a_start_that_waits_for_a_slow_driver_ends_at_once_when_asked(
             assert not any_alive(below)
     finally:
         gpus.init_delay(0)
-
-
-@pytest.mark.parametrize("whom", ["supervisor", "broker", "fosterer"])
-def test_the_death_of_one_is_the_end_of_all(places: Places, tmp_path: Path, whom: str) -> None:
-    with started(*HOST) as server, a_sleeping_job(tmp_path / "pid") as client:
-        below = descendants(server.pid)
-        job = int((tmp_path / "pid").read_text())
-        broker = the_address(places).pid
-        fosterer = next(pid for pid in below if pid != broker and descendants(pid))
-        victim = {"supervisor": server.pid, "broker": broker, "fosterer": fosterer}[whom]
-
-        os.kill(victim, signal.SIGKILL)
-
-        until(lambda: not any_alive([*below, job]), 12, lambda: f"left: {any_alive(below)}")
-        assert server.ended() != 0
-        assert client.ended() not in (0, None), client.said()
-        assert TRACEBACK not in client.err
-        assert job not in below or not alive(job)
 
 
 def test_a_broken_pipe_for_a_log_does_not_end_the_broker() -> None:

@@ -1,0 +1,63 @@
+"""Peers that say what a test tells them to: clients and workers without any code behind."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import zmq
+
+from grn_zmq import wire
+from grn_zmq.discovery import Address, find_address
+from grn_zmq.paths import Places
+from tests.cli.scripts import Running
+from tests.waiting import PATIENCE, until
+
+M = TypeVar("M", bound=wire.Message)
+
+
+class Peer:
+    """One connection to a broker."""
+
+    def __init__(self, context: "zmq.Context[zmq.Socket[bytes]]", address: str) -> None:
+        self._socket = context.socket(zmq.DEALER)
+        self._socket.setsockopt(zmq.LINGER, 0)
+        self._socket.connect(address)
+        self.heard: list[wire.Message] = []
+
+    def say(self, *messages: wire.Message) -> None:
+        for message in messages:
+            self._socket.send_multipart(wire.encode(message))
+
+    def hear(self, kind: type[M], seconds: float = 10.0) -> M:
+        """Wait for a message of this kind, past all others."""
+        deadline = time.monotonic() + seconds * PATIENCE
+        while self._socket.poll(max(0.0, deadline - time.monotonic()) * 1000):
+            message = wire.decode(self._socket.recv_multipart())
+            self.heard.append(message)
+            if isinstance(message, kind):
+                return message
+        raise AssertionError(f"no {kind.kind}, only {self.heard}")
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@contextmanager
+def peers() -> Iterator["zmq.Context[zmq.Socket[bytes]]"]:
+    """Where peers live; they are all gone in the end."""
+    context = zmq.Context()
+    try:
+        yield context
+    finally:
+        context.destroy(linger=0)
+
+
+@contextmanager
+def lonely_broker(places: Places) -> Iterator[tuple[Running, Address]]:
+    """A broker without workers; its state stays when it is gone."""
+    with Running("grn-broker") as running:
+        until(lambda: find_address(places), 20, running.said)
+        address = find_address(places)
+        assert address is not None, running.said()
+        yield running, address

@@ -1,0 +1,230 @@
+"""F20-F31: whatever becomes of a worker, its jobs end once, and start at most once."""
+
+import ctypes
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.cli.scripts import alive
+from tests.faults.forms import pick
+from tests.faults.harness import System
+from tests.waiting import PATIENCE, until
+
+pytestmark = pytest.mark.e2e
+
+LOST = {"lost", "killed"}
+
+
+@contextmanager
+def all_end(system: System, *also: str) -> Iterator[None]:
+    """In the end nothing is amiss; what was not lost has succeeded, and started once."""
+    yield
+    system.settle()
+    system.wait_back()
+    assert system.assert_clean(also).keys() <= {"succeeded", *LOST}
+    assert max(system.checker().starts().values()) == 1
+
+
+def ended_since(system: System, before: int) -> dict[str, int]:
+    """How jobs ended, those lost before left out."""
+    outcomes = system.checker().outcomes()
+    return {"lost": outcomes["lost"] - before, "all": outcomes.total()}
+
+
+def lost(system: System) -> int:
+    outcomes = system.checker().outcomes()
+    return outcomes["lost"] + outcomes["killed"]
+
+
+def killed_at(system: System, place: str) -> int:
+    """Let a worker die at a failpoint while eight jobs come and go; give how many were lost."""
+    before = lost(system)
+    with all_end(system, *LOST):
+        system.arm(place, "kill")
+        system.load(8)
+        system.until_fired(place)
+    return lost(system) - before
+
+
+def test_f20_a_job_received_but_not_begun_is_placed_again(system: System) -> None:
+    assert killed_at(system, "worker.assigned") == 0
+
+
+def test_f21_a_job_that_may_have_begun_is_lost_and_never_started_again(system: System) -> None:
+    assert killed_at(system, "worker.started-written") >= 1
+
+
+def test_f21_a_job_that_asked_for_it_is_tried_again(system: System) -> None:
+    before = lost(system)
+    system.arm("worker.fed", "kill")
+
+    load = system.load(4, retries=1)
+    system.until_fired("worker.fed")
+
+    system.settle()
+    system.wait_back()
+    system.assert_clean(LOST)
+    assert lost(system) == before
+    assert load.count("told") == 4
+
+
+def test_f22_the_processes_of_a_killed_worker_end_with_it(system: System) -> None:
+    with all_end(system, *LOST):
+        load = system.load(6, seconds=(pick(2.0, 10.0),))
+        running = system.until_running(4)
+        victim = system.worker_pids()[0]
+        theirs = [pid for pid in running.values() if victim in ancestry(pid)]
+        assert theirs
+
+        system.kill(victim)
+
+        until(lambda: not any(map(alive, theirs)), 2)
+    ends = [one["outcome"] for one in load.facts("told")]
+    assert sum(word in LOST for word in ends) == len(theirs)
+    until(lambda: all(row.leased_bytes == 0 for row in system.devices()), 5)
+
+
+def test_f23_a_result_written_but_not_sent_is_delivered_by_the_next_worker(
+    system: System,
+) -> None:
+    assert killed_at(system, "worker.finished-written") == 0
+
+
+def test_f24_a_worker_that_stands_still_is_waited_for(system: System) -> None:
+    before = lost(system)
+
+    with all_end(system):
+        system.load(6, seconds=(1.0,), pause_s=0.1)
+        running = system.until_running(2)
+        with system.paused(system.worker_pids()[0]):
+            time.sleep(pick(3.0, 20.0))
+        assert {*running} <= {job for _, job, *_ in system.ledger.lines()}
+
+    assert lost(system) == before
+
+
+def test_f25_a_second_worker_for_the_same_device_waits_for_the_first(system: System) -> None:
+    gate = system.home / "gate-25"
+
+    with all_end(system, *LOST):
+        system.load(4, gate=str(gate))
+        running = system.until_running(4)
+        first = system.worker_pids()[0]
+        with system.paused(first):
+            other = a_second_worker(first)
+            waits = Path(system.home / "second.log")
+            try:
+                until(lambda: "waiting for its end" in waits.read_text(), 10, waits.read_text)
+                assert first in system.worker_pids()
+                assert other.pid not in system.worker_pids()
+                assert system.running() == running
+            finally:
+                other.kill()
+                other.wait()
+        gate.touch()
+
+
+def a_second_worker(first: int) -> "subprocess.Popen[bytes]":
+    """Start what the first was started as, as a child of ours."""
+    words = Path(f"/proc/{first}/cmdline").read_text().split("\0")[:-1]
+    words[words.index("--parent") + 1] = str(os.getpid())
+    home = Path(os.environ["XDG_STATE_HOME"]).parent
+    with open(home / "second.log", "wb") as log:
+        return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+
+def hog(seconds: int) -> int:
+    """Let nothing else in this process run: a call into C that keeps the interpreter."""
+    ctypes.PyDLL(None).sleep(seconds)
+    return seconds
+
+
+def test_f26_a_job_that_hogs_its_interpreter_is_no_dead_worker(system: System) -> None:
+    seconds = pick(6, 20)
+    workers = system.worker_pids()
+
+    with all_end(system, *LOST):
+        future = system.direct.submit(hog, seconds, value=seconds)
+        until(lambda: system.running(), 10)
+        beside = system.load(4)
+        beside.wait()
+        assert not future.done()
+        assert system.direct.end(future) == seconds
+
+    assert system.worker_pids() == workers
+    assert "worker silent" not in system.log()[-20_000:]
+
+
+def test_f27_broker_and_worker_killed_at_once_end_as_one_after_the_other(
+    system: System,
+) -> None:
+    with all_end(system, *LOST):
+        load = system.load(4, seconds=(2.0,))
+        running = system.until_running(4)
+        broker, victim = system.broker_pid(), system.worker_pids()[0]
+        theirs = [pid for pid in running.values() if victim in ancestry(pid)]
+
+        for pid in (broker, victim):
+            os.kill(pid, 9)
+
+        until(lambda: not any(map(alive, theirs)), 2)
+    ends = [one["outcome"] for one in load.facts("told")]
+    assert sum(word in LOST for word in ends) == len(theirs)
+
+
+def test_f29_a_worker_that_keeps_dying_does_no_harm(system: System) -> None:
+    kills, seconds = pick((8, 10.0), (50, 60.0))
+    count = 6 * kills
+
+    with all_end(system, *LOST):
+        system.load(count, seconds=(0.0, 0.1), pause_s=seconds / count)
+        for _ in range(kills):
+            until(system.worker_pids, 10)
+            system.kill(system.worker_pids()[-1])
+            time.sleep(seconds / kills / 2)
+
+    assert system.checker().outcomes()["succeeded"] > count / 2
+
+
+def test_f30_a_result_that_cannot_be_written_is_handed_over_all_the_same(
+    system: System,
+) -> None:
+    before, gate = lost(system), system.home / "gate-30"
+
+    with all_end(system, *LOST):
+        system.load(1, gate=str(gate))
+        system.until_running(1)
+        system.arm("worker.spool-write", "errno ENOSPC")
+        gate.touch()
+        system.until_fired("worker.spool-write")
+
+    assert "cannot write the spool" in system.log()
+    assert lost(system) == before
+
+
+def test_f30_a_job_whose_start_cannot_be_written_is_placed_elsewhere(system: System) -> None:
+    before = lost(system)
+    system.arm("worker.spool-write", "errno ENOSPC")
+
+    with all_end(system, *LOST):
+        system.load(8)
+        system.until_fired("worker.spool-write")
+
+    assert "worker declined jobs" in system.log()
+    assert lost(system) == before
+    assert PATIENCE > 0
+
+
+def ancestry(pid: int) -> list[int]:
+    """All processes above one."""
+    found = []
+    while pid > 1:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+        pid = int(stat.rpartition(")")[2].split()[1])
+        found.append(pid)
+    return found
