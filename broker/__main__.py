@@ -3,6 +3,7 @@
 import os
 import resource
 import sys
+from typing import Final
 
 import click
 
@@ -16,6 +17,9 @@ from grn_zmq.paths import find_places, state_file
 from .server import BrokerServer
 from .settings import Settings
 
+# For ourselves, and for a few workers and clients.
+LEAST_FILES: Final = 64
+
 
 def _settings(_: click.Context, __: click.Parameter, overflow: float | None) -> Settings:
     try:
@@ -27,6 +31,11 @@ def _settings(_: click.Context, __: click.Parameter, overflow: float | None) -> 
 def _allow_many_peers() -> None:
     """Open as many files as we may: each peer takes two. No job inherits this from us."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= hard < LEAST_FILES:
+        sys.exit(
+            f"grn-broker: only {hard} files may be open at once, but with fewer than "
+            f"{LEAST_FILES} nobody could be served. Raise the limit: ulimit -n"
+        )
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 

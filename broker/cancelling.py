@@ -38,13 +38,13 @@ class Cancelling:
         return effects
 
     def _cancel_queued(self, job: Job, now: float, why: str) -> list[Effect]:
-        answers: list[Effect] = []
-        if job.missing:
-            answers = self.accepted([job])  # its client still waits for that
-        else:
+        unanswered = bool(job.missing)
+        if not unanswered:
             self._book.waiting.remove(job)
         outcome = outcome_without_result(job, now, error_text=why)
-        return [*answers, *self._book.end(job, Step.CANCEL, outcome, now)]
+        effects = self._book.end(job, Step.CANCEL, outcome, now)
+        # Its client still waits for that; only now its number is sure.
+        return [*(self.accepted([job]) if unanswered else []), *effects]
 
     def accepted(self, jobs: list[Job]) -> list[Effect]:
         """Whoever sent the last blob, it is the owners who wait for the answer."""

@@ -1,5 +1,8 @@
 """What clients ask for: take jobs, end them, tell how they ended, list them."""
 
+from collections.abc import Iterator
+from typing import Final
+
 from grn_zmq import wire
 from grn_zmq.batches import parts
 from grn_zmq.records import Numbered, Released
@@ -14,6 +17,9 @@ from .jobs import LEASED, Job, State
 from .listing import Listing
 from .peers import NOBODY, Session
 from .settings import Settings
+
+# Of what a client has missed, in one message.
+_PIECES: Final = 64
 
 
 class Clients:
@@ -69,10 +75,12 @@ class Clients:
         session.away_at = None
         self._by_peer[peer] = session
         handing.begin_again(session)
+        missed, session.missed = tuple(session.missed), []
         return [
             Watch(session.name, message.pid),
             self._book.welcome(peer, protocol=message.protocol),
             *self._running_of(session),
+            *(Send(peer, wire.Output(part)) for part in parts(missed, _PIECES)),
             *handing.pump(session, self._book.jobs),
         ]
 
@@ -124,7 +132,7 @@ class Clients:
             if not self._book.jobs[job_id].spec.detached:
                 self._book.fading.add(self._book.jobs[job_id], now)
         self._book.blobs.forget(session.name)
-        needed = frozenset(job.spec.token for job in mine if job.live and job.spec.token)
+        needed = frozenset(self._needed(session.name, mine)) - {""}
         effects.append(DiscardOf(session.name, needed))
         if session.stored:
             self._book.changes.lose_session(session.name)
@@ -133,6 +141,13 @@ class Clients:
         for worker in self._book.workers.values():
             effects.append(Send(worker.peer, wire.EndIdle(session.name)))
         return effects
+
+    def _needed(self, name: str, mine: list[Job]) -> Iterator[str]:
+        """The parcels that live jobs of this client need, or that detached ones have left."""
+        yield from (job.spec.token for job in mine if job.live)
+        for job in map(self._book.jobs.__getitem__, self._book.ended):
+            if job.spec.detached and job.session == name and job.outcome is not None:
+                yield job.outcome.token
 
     def _jobs_of(self, session: Session) -> list[Job]:
         return [

@@ -118,12 +118,15 @@ class Fleet:
             if job := self._job_of(worker, piece.job_id, piece.attempt):
                 for name in sorted(job.watchers):
                     pieces.setdefault(name, []).append(piece)
-        peers = {name: self._book.sessions[name].peer for name in pieces}
-        return [
-            Send(peers[name], wire.Output(tuple(theirs)))
-            for name, theirs in pieces.items()
-            if peers[name] != NOBODY
-        ]
+        effects: list[Effect] = []
+        for name, theirs in pieces.items():
+            session = self._book.sessions[name]
+            if session.peer != NOBODY:
+                effects.append(Send(session.peer, wire.Output(tuple(theirs))))
+                continue
+            for piece in theirs:
+                session.miss(piece)
+        return effects
 
     def _on_finished(self, worker: Worker, message: wire.Finished, now: float) -> list[Effect]:
         if message.epoch != self._book.epoch:

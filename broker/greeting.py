@@ -132,6 +132,10 @@ class Greetings:
                     del held[life.job_id, life.attempt]
                 reason = f"the worker of {life.device} died while it ran"
                 effects += self._finishing.lose(job, reason, now)
+        for lease in worker.ledger.leases.values():
+            # Whoever was beside it was so rightly, though perhaps for reasons now forgotten.
+            if lease.measuring or lease.alone:
+                lease.beside = lease.beside | (worker.ledger.leases.keys() - {lease.job_id})
         effects += self._unexpected(worker, list(held.values()))
         if settled:
             effects.append(Send(worker.peer, wire.Recorded(self._book.epoch, tuple(settled))))

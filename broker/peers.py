@@ -4,11 +4,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from grn_zmq import wire
+from grn_zmq.records import Piece
 
 from .effects import Peer
 from .ledger import Ledger
 
 NOBODY: Final[Peer] = b""
+# Clients are back within seconds; more than this is a flood that nobody reads.
+MOST_MISSED_BYTES: Final = 256 << 10
 
 
 @dataclass(slots=True)
@@ -26,6 +29,12 @@ class Session:
     in_flight: dict[str, int] = field(default_factory=dict)
     stored: bool = False
     away_at: float | None = None
+    missed: list[Piece] = field(default_factory=list)
+
+    def miss(self, piece: Piece) -> None:
+        """Keep what was printed until it is back, but not without end."""
+        if sum(len(one.data) for one in self.missed) < MOST_MISSED_BYTES:
+            self.missed.append(piece)
 
     @property
     def unreceived(self) -> set[str]:

@@ -29,6 +29,7 @@ from .journal import Journal, JournalFailed
 from .listening import CLIENT, WORKER, Listening
 from .outbox import Outbox
 from .settings import Settings
+from .trimming import Trimming
 from .watching import Watching, is_stopped
 
 TICK_S: Final = 1.0
@@ -77,6 +78,7 @@ class BrokerServer:
         self._supervisor_pid = supervisor_pid or os.getpid()
         self._after_commit: list[Send | Discard | DiscardOf] = []
         self._watching = Watching()
+        self._trimming = Trimming()
         self._status: int | None = None
         self.core = BrokerCore(self._journal.epoch, os.getpid(), settings or Settings())
         self._restore()
@@ -96,11 +98,14 @@ class BrokerServer:
             self._watching.watch(one.name, one.pid, born[one.name])
         self._take([one for one in effects if not isinstance(one, Watch)])
         self._commit()
-        book = self.core.book
-        tokens = {job.spec.token for job in book.jobs.values() if job.live}
-        tokens |= {job.outcome.token for job in book.jobs.values() if job.outcome}
-        live = {job.session for job in book.jobs.values() if job.live}
-        self._parcels.sweep(tokens - {""}, live)
+        self._sweep()
+
+    def _sweep(self, *, attached: bool = True) -> None:
+        """Remove parcels that no job or result names; at the end those of attached jobs too."""
+        jobs = [one for one in self.core.book.jobs.values() if attached or one.spec.detached]
+        tokens = {job.spec.token for job in jobs if job.live}
+        tokens |= {job.outcome.token for job in jobs if job.outcome}
+        self._parcels.sweep(tokens - {""}, {job.session for job in jobs if job.live})
 
     def run(self) -> int:
         """Serve until SIGTERM, SIGINT or an order to stop; give the exit status."""
@@ -155,6 +160,7 @@ class BrokerServer:
         if now < tick_at:
             return tick_at
         self._journal.tick()
+        self._trimming.tick()
         self.core.set_disk_full(not self._journal.accepting)
         self._look_after_sockets(now)
         return now + TICK_S
@@ -191,6 +197,7 @@ class BrokerServer:
 
     def _notice_disconnected(self) -> None:
         for peer in self._listening.gone():
+            self._trimming.note_gone()
             session = self.core.client_of(peer)
             if session is not None and is_stopped(session.pid):
                 # Ctrl-Z: it is no reason to end its jobs, and it will be back.
@@ -263,6 +270,7 @@ class BrokerServer:
         self._context.term()
         if self._status == STOPPED:
             self._places.sweep()
+            self._sweep(attached=False)
         self._watching.close()
         self._journal.close()
         logger.info("broker stopped")

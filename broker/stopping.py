@@ -16,7 +16,8 @@ class Stopping:
         self._book = book
         self._cancelling = cancelling
         self._drain = False
-        self._told: set[Peer] = set()
+        # The greetings that were answered so; a worker that greets again may have missed it.
+        self._told: set[tuple[str, int]] = set()
 
     def on_stop(self, peer: Peer, message: wire.Stop, now: float) -> list[Effect]:
         """Begin to stop; a second order may be a hastier one."""
@@ -41,9 +42,11 @@ class Stopping:
         busy = any(one.ledger.leases for one in workers) or len(self._book.adrift)
         if self._drain and busy:
             return effects
-        untold = [one.peer for one in workers if one.peer not in self._told]
-        self._told.update(untold)
-        effects += [Send(peer, wire.Leave()) for peer in untold]
+        for worker in workers:
+            greeting = worker.incarnation, worker.greeting.greeting
+            if greeting not in self._told:
+                self._told.add(greeting)
+                effects.append(Send(worker.peer, wire.Leave()))
         if not workers:
             effects.append(Quit())
         return effects

@@ -121,6 +121,8 @@ class Parcels:
                 removed += _unlink(path)
         for path in list(self.disk.glob(f"*{_LOCK}")):
             self._is_held(path.name.removesuffix(_LOCK))
+        with contextlib.suppress(OSError):  # not empty: somebody needs it
+            self.shm.rmdir()
         return removed
 
     def remove_session(self, session: str, keep: Collection[str] = ()) -> int:

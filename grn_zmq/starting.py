@@ -108,9 +108,14 @@ def start(
 
 
 def last_line(text: str) -> str:
-    """The last thing a failed process said, which is why it failed."""
+    """The last thing a failed process said, which is why it failed.
+
+    Others may still have logged that they end too: their lines begin with the time.
+    """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1].removeprefix("grn: ") if lines else "it said nothing"
+    spoken = [line for line in lines if not line[:4].isdecimal()]
+    said = (spoken or lines or ["it said nothing"])[-1]
+    return said.removeprefix("grn: ").removeprefix("grn-broker: ")
 
 
 def running_pid() -> int | None:

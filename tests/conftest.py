@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import grn_zmq as grn
+from grn_zmq.parcels import find_parcels
 from tests.nvml.driver import FakeDriver
 from tests.waiting import processes_marked, until
 
@@ -43,6 +44,7 @@ def home() -> Iterator[Path]:
             patch.setenv(name, str(place))
         patch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
         yield directory
+        shutil.rmtree(find_parcels(os.environ).shm, ignore_errors=True)
     shutil.rmtree(directory)
 
 

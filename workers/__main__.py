@@ -3,14 +3,16 @@
 import json
 import os
 import sys
+from pathlib import Path
 
 import click
 from loguru import logger
 
 from grn_zmq import log
-from grn_zmq.errors import GrnError
+from grn_zmq.errors import GrnError, StateUnwritable
 from grn_zmq.failpoints import arm
 from grn_zmq.lifeline import end_with_parent
+from grn_zmq.paths import make_private, state_directory
 
 from .devices.choose import default_max_jobs, describe, plan
 from .fosterer import Fosterer
@@ -52,6 +54,7 @@ def main(
         end_with_parent(supervisor)
     try:
         names = plan(devices, os.environ)
+        require_writable(state_directory(os.environ))
     except GrnError as error:
         sys.exit(f"grn-workers: {error}")
     managing = f"Managing {describe(names)}"
@@ -67,6 +70,18 @@ def main(
         arm(failpoints)
         options += ["--failpoints", failpoints]
     sys.exit(Fosterer(names, options).run())
+
+
+def require_writable(directory: Path) -> None:
+    """Refuse once, before there are workers: each would refuse by itself, again and again.
+
+    Raises:
+        StateUnwritable: No worker could keep what it does there.
+        UnsafeDirectory: It cannot be made, or others may enter it.
+    """
+    make_private(directory)
+    if not os.access(directory, os.W_OK):
+        raise StateUnwritable(directory / "spool", "it is read-only")
 
 
 if __name__ == "__main__":

@@ -336,7 +336,7 @@ class WorkerCore:
         for active in self.runs.values():
             first = [] if active.inline else ending.ask_to_end(active, "terminate", now)
             active.leaving |= bool(first)
-            effects += first
+            effects += first or ending.hasten(active, now)
             if active.deadline is not None:
                 active.deadline = min(active.deadline, now + most_grace_s)
         return effects

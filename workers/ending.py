@@ -38,6 +38,13 @@ def step(active: ActiveRun, now: float) -> list[Effect]:
     if active.next_signal is None:
         active.deadline = now + KILL_AGAIN_S
         return [Kill(active.process)]
+    return hasten(active, now)
+
+
+def hasten(active: ActiveRun, now: float) -> list[Effect]:
+    """Go on from INT to TERM now; nothing if it is not there."""
+    if active.next_signal is None or active.process is None:
+        return []
     signum, active.next_signal = active.next_signal, None
     active.deadline = now + active.run.grace_s
     return [Signal(active.process, signum)]

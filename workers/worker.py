@@ -10,7 +10,7 @@ from loguru import logger
 
 from grn_zmq import failpoints, log
 from grn_zmq.discovery import find_address
-from grn_zmq.errors import GrnError, UnsafeDirectory
+from grn_zmq.errors import GrnError, StateUnwritable, UnsafeDirectory
 from grn_zmq.failpoints import failpoint
 from grn_zmq.lifeline import end_with_parent, ending_signals
 from grn_zmq.paths import find_places, state_directory
@@ -59,7 +59,13 @@ def allow_many_files() -> None:
 
 def open_spool(device: str) -> Spool:
     """Take over the spool of a device from its last worker, of which nothing lives then."""
-    spool = Spool(spool_directory(state_directory(os.environ), device), uuid.uuid4().hex)
+    directory = spool_directory(state_directory(os.environ), device)
+    try:
+        spool = Spool(directory, uuid.uuid4().hex)
+    except UnsafeDirectory:  # which is an OSError too
+        raise
+    except OSError as error:
+        raise StateUnwritable(directory / "lock", error.strerror or str(error)) from error
     failpoint("worker.spool-open")
     if killed := sweep(spool.earlier):
         logger.bind(facts={"processes": killed}).warning("killed what a dead worker left")

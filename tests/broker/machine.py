@@ -8,6 +8,7 @@ from broker.core import BrokerCore
 from broker.effects import Effect, Note, Send
 from broker.jobs import Job
 from broker.ledger import Lease, Ledger
+from broker.settings import Settings
 from grn_zmq import wire
 from grn_zmq.records import Begun, JobRow, JobSpec, Outcome, Result, Run, Use
 from tests.builders import (
@@ -20,6 +21,7 @@ from tests.builders import (
     an_id,
     an_outcome,
 )
+from tests.simulation.disk import SimDisk
 
 EPOCH = 7
 CLIENT = b"client"
@@ -31,8 +33,13 @@ M = TypeVar("M")
 class Machine:
     """SIM(a, b, …): devices of so many MiB. `now` moves by a second with every event."""
 
-    def __init__(self, *totals: int, max_jobs: int | None = None) -> None:
-        self.core = BrokerCore(EPOCH, pid=77)
+    def __init__(
+        self, *totals: int, max_jobs: int | None = None, settings: Settings | None = None
+    ) -> None:
+        self.settings = settings
+        self.epoch = EPOCH
+        self.disk = SimDisk()
+        self.core = BrokerCore(EPOCH, pid=77, settings=settings)
         self.now = 0.0
         self.effects: list[Effect] = []
         self.all_effects: list[Effect] = []
@@ -40,6 +47,21 @@ class Machine:
         self.say(CLIENT, a_hello())
         for index, total in enumerate(totals):
             self.join(index, total, max_jobs=max_jobs)
+
+    def commit(self) -> None:
+        """End the turn: what was changed is kept from now on."""
+        self.disk.write(self.core.take_batch())
+
+    def crash(self) -> list[Effect]:
+        """The broker dies with what it had not committed; the next one has nobody around it."""
+        self.epoch += 1
+        self.core = BrokerCore(self.epoch, pid=78, settings=self.settings)
+        return self._after(self.core.restore(self.disk.kept(self.epoch), self.now))
+
+    def restart(self) -> list[Effect]:
+        """The broker dies right after a commit."""
+        self.commit()
+        return self.crash()
 
     def say(self, peer: bytes, message: wire.Message) -> list[Effect]:
         """Let a peer say something, a second after whatever came before."""
@@ -78,10 +100,10 @@ class Machine:
         """The attempt that the job has now ends, after a peak of so many MiB."""
         job = self.job(number)
         result = a_result(number, job.attempt, **{"peak_bytes": peak * MIB, **changes})
-        self.say(self.peer_of(job), wire.Finished(EPOCH, (result,)))
+        self.say(self.peer_of(job), wire.Finished(self.epoch, (result,)))
 
     def say_result(self, index: int, result: Result) -> None:
-        self.say(worker(index), wire.Finished(EPOCH, (result,)))
+        self.say(worker(index), wire.Finished(self.epoch, (result,)))
 
     def run(self, number: int, peak: int = 100, **changes: Any) -> None:
         self.start(number)

@@ -111,9 +111,12 @@ class Running:
         self._err.close()
 
 
-def started(*words: str, environment: Mapping[str, str] | None = None) -> Running:
-    """A `grn start` in the foreground that is ready."""
-    running = Running("grn", "start", *words, environment=environment)
+def started(
+    *words: str, environment: Mapping[str, str] | None = None, below: Sequence[str] = ()
+) -> Running:
+    """A `grn start` in the foreground that is ready; `below` is a command that executes it."""
+    command = [*below, *script("grn"), "start", *words]
+    running = Running(command[0], *command[1:], environment=environment)
     try:
         running.until_out("Ready in ", 30)
     except BaseException:

@@ -51,8 +51,8 @@ def test_pauses_double_while_a_process_dies_young_and_begin_anew_after_a_steady_
     young = [backoff.pause_s(0.0) for _ in range(7)]
     steady = backoff.pause_s(STEADY_S)
 
-    assert young == [0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0]
-    assert young[-1] == LONGEST_PAUSE_S
+    assert young[:4] == [0.1, 0.2, 0.4, 0.8]
+    assert young[-2:] == [LONGEST_PAUSE_S, LONGEST_PAUSE_S]
     assert steady == FIRST_PAUSE_S
 
 

@@ -85,7 +85,8 @@ def test_r92_sweep_runs_under_grn_run_on_host_memory(tmp_path: Path) -> None:
     command = f"{sys.executable} {EXAMPLES / 'sweep.py'}"
     words = (sys.executable, "-m", "grn_zmq.cli.main", "run", "--devices", "host:2x1000MiB")
 
-    shown = shown_by(*words, "--max-jobs", "4", command, XDG_RUNTIME_DIR=str(runtime))
+    apart = {"XDG_RUNTIME_DIR": str(runtime), "XDG_STATE_HOME": str(tmp_path / "s")}
+    shown = shown_by(*words, "--max-jobs", "4", command, **apart)
 
     check_sweep(shown, "host")
     assert not (runtime / "grn" / "broker.json").exists()

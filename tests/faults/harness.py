@@ -18,7 +18,7 @@ import signal
 import tempfile
 import uuid
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -37,7 +37,7 @@ from tests.faults.direct import Direct
 from tests.faults.ledger import Checker, Ledger
 from tests.faults.load import Load
 from tests.faults.program import Program
-from tests.waiting import until
+from tests.waiting import processes_marked, until
 
 MARK: Final = "GRN_FAULT_RUN"
 DEVICES: Final = ("--devices", "host:2x500MiB", "--max-jobs", "4")
@@ -58,8 +58,25 @@ def failpoint_names() -> set[str]:
 class System:
     """Broker and workers in a home of their own, for as long as the `with` block lasts."""
 
-    def __init__(self, *options: str) -> None:
+    def __init__(
+        self,
+        *options: str,
+        state_home: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        below: Sequence[str] = (),
+    ) -> None:
+        """Prepare.
+
+        Args:
+            options: Of `grn start`; two small devices unless said otherwise.
+            state_home: Where the broker keeps its state, if that is to be a special disk.
+            environment: More variables for broker and workers, not for clients.
+            below: A command that executes `grn start`, such as `prlimit`.
+        """
         self._options = options or DEVICES
+        self._state_home = state_home
+        self._environment = environment
+        self._below = below
         self.home = Path(tempfile.mkdtemp(prefix="grn-"))
         self.orders = self.home / "failpoints"
         self.ledger = Ledger(self.home / "ledger")
@@ -76,6 +93,8 @@ class System:
             place = self.home / name.split("_")[1].lower()
             place.mkdir(mode=0o700)
             self._patch.setenv(name, str(place))
+        if self._state_home is not None:
+            self._patch.setenv("XDG_STATE_HOME", str(self._state_home))
         self._patch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
         self._patch.setenv(MARK, self._mark)
         try:
@@ -100,7 +119,8 @@ class System:
 
     def start(self, *more: str) -> None:
         """Start it; also again, after `stop`."""
-        self.server = started(*self._options, "--failpoints", str(self.orders), *more)
+        options = [*self._options, "--failpoints", str(self.orders), *more]
+        self.server = started(*options, environment=self._environment, below=self._below)
 
     def stop(self, signum: int = signal.SIGTERM) -> None:
         """End all of it, as a user would; with SIGKILL, all at once."""
@@ -144,6 +164,10 @@ class System:
     def worker_pids(self) -> list[int]:
         """The workers that have joined, in the order of their devices."""
         return [row.worker_pid for row in self.devices()]
+
+    def processes(self) -> list[int]:
+        """All that was started in this system and lives, clients and jobs too."""
+        return list(processes_marked(MARK, self._mark))
 
     @contextmanager
     def _asker(self) -> Iterator[Asker | None]:
@@ -224,8 +248,8 @@ class System:
         clients = "\n".join(load.said() for load in self._loads)
         return f"{clients}\nlive: {self.jobs()}\n{self.log()}"
 
-    def checker(self) -> Checker:
-        """Everything that is known now, joined."""
+    def checker(self, seen: Iterable[tuple[str, str]] = ()) -> Checker:
+        """Everything that is known now, joined; `seen` are outcomes that were kept once."""
         supervisor = [self.server.pid] if self.server else []
         return Checker(
             self.ledger,
@@ -233,6 +257,7 @@ class System:
             self.state,
             (MARK, self._mark),
             [*supervisor, *(load.process.pid for load in self._loads)],
+            seen,
         )
 
     def assert_clean(self, also: Collection[str] = ()) -> Counter[str]:

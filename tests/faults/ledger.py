@@ -89,6 +89,13 @@ def read_history(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines if line[-1] == "\n"]
 
 
+def outcomes_in(state: Path) -> list[tuple[str, str]]:
+    """How the jobs ended that the broker keeps now."""
+    query = "SELECT job_id, outcome FROM outcomes JOIN jobs USING (number)"
+    with closing(sqlite3.connect(f"file:{state}?mode=ro", uri=True)) as database:
+        return list(database.execute(query))
+
+
 class Checker:
     """Judges a run that has settled.
 
@@ -98,6 +105,8 @@ class Checker:
             nothing: a client that was killed, or that left, was told no ends.
         mark: Name and value of the variable that all processes of the run have.
         known: Processes of the run that may live: the supervisor with all below it, clients.
+        seen: Outcomes that were in the database at some time. The broker forgets the oldest
+            of very many ended jobs, but none may ever have had another outcome.
     """
 
     def __init__(
@@ -107,6 +116,7 @@ class Checker:
         state: Path,
         mark: tuple[str, str] | None = None,
         known: Collection[int] = (),
+        seen: Iterable[tuple[str, str]] = (),
     ) -> None:
         self._stories: dict[str, Story] = {}
         self._mark = mark
@@ -119,6 +129,11 @@ class Checker:
             story.starts += what == "start"
             story.finishes += what == "finish"
         self._read(state)
+        for job_id, word in seen:
+            story = self._story(job_id)
+            story.rows = story.rows or 1
+            if word not in story.outcomes:
+                story.outcomes.append(word)
 
     def _story(self, job_id: str) -> Story:
         return self._stories.setdefault(job_id, Story(job_id))

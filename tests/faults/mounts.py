@@ -1,5 +1,6 @@
 """Small file systems of a test's own: only root may have them."""
 
+import errno
 import os
 import subprocess
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 MIB = 1 << 20
+TRIES = 100
 
 
 @contextmanager
@@ -47,6 +49,12 @@ def fill(where: Path, leave_bytes: int = 0) -> Path:
     """Take all of a file system but so much; the file that holds it is given."""
     path = where / "filler"
     with path.open("ab") as file:
-        size = file.tell() + free_bytes(where) - leave_bytes
-        os.posix_fallocate(file.fileno(), 0, size)
+        for left in reversed(range(TRIES)):
+            try:
+                size = file.tell() + free_bytes(where) - leave_bytes
+                os.posix_fallocate(file.fileno(), 0, max(1, size))
+                break
+            except OSError as error:  # somebody else has taken some of it meanwhile
+                if error.errno != errno.ENOSPC or not left:
+                    raise
     return path

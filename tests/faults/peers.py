@@ -43,14 +43,22 @@ class Peer:
         self._socket.close()
 
 
-@contextmanager
-def peers() -> Iterator["zmq.Context[zmq.Socket[bytes]]"]:
-    """Where peers live; they are all gone in the end."""
-    context = zmq.Context()
-    try:
-        yield context
-    finally:
-        context.destroy(linger=0)
+class Peers:
+    """Makes peers, and lets go of all of them in the end."""
+
+    def __init__(self) -> None:
+        self._context = zmq.Context()
+        self._made: list[Peer] = []
+
+    def connect(self, address: str) -> Peer:
+        peer = Peer(self._context, address)
+        self._made.append(peer)
+        return peer
+
+    def close(self) -> None:
+        for peer in self._made:
+            peer.close()
+        self._context.term()
 
 
 @contextmanager

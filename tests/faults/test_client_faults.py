@@ -311,7 +311,7 @@ except grn.VersionMismatch as error:
 
 
 def test_f54_a_result_can_be_fetched_again_and_is_the_same(system: System) -> None:
-    """After its time it cannot: tests/broker has that, with a clock of its own."""
+    """After its time it cannot: tests/broker/test_ending.py has that, with its own clock."""
     for detached in (True, False):
         first = system.direct.submit(misdeeds.give_random, detached=detached)
         value = first.result(10 * PATIENCE)

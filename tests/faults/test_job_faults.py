@@ -203,7 +203,7 @@ def test_f41_a_deaf_job_with_daemons_is_gone_after_its_grace(
     how: str, system: System, tmp_path: Path
 ) -> None:
     pids = tmp_path / "pids"
-    limit = {"time_limit": 1.0} if how == "time limit" else {}
+    limit: dict[str, Any] = {"time_limit": 1.0} if how == "time limit" else {}
     outcome = "timed-out" if limit else "cancelled"
     future = system.direct.submit(
         misdeeds.be_deaf, str(pids), outcome=outcome, grace=GRACE_S, type=f"f41 {how}", **limit

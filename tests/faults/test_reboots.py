@@ -5,13 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import zmq
 
 from grn_zmq import wire
 from grn_zmq.paths import Places, find_places
 from grn_zmq.records import AttemptId, JobSpec
 from tests.builders import a_greet, a_hello, a_report, a_result, a_spec, an_id, held
-from tests.faults.peers import Peer, lonely_broker, peers
+from tests.faults.peers import Peer, Peers, lonely_broker
 from tests.waiting import until
 
 pytestmark = pytest.mark.e2e
@@ -23,9 +22,10 @@ def places(home: Path) -> Places:
 
 
 @pytest.fixture
-def context() -> Iterator["zmq.Context[zmq.Socket[bytes]]"]:
-    with peers() as made:
-        yield made
+def peers() -> Iterator[Peers]:
+    made = Peers()
+    yield made
+    made.close()
 
 
 def assigned(worker: Peer, count: int) -> int:
@@ -44,7 +44,7 @@ def submit(client: Peer, *specs: JobSpec) -> None:
 
 
 def test_f28_what_a_worker_had_before_a_reboot_is_lost_or_tried_again(
-    places: Places, context: "zmq.Context[zmq.Socket[bytes]]"
+    places: Places, peers: Peers
 ) -> None:
     small = 10 << 20
     specs = [
@@ -53,17 +53,17 @@ def test_f28_what_a_worker_had_before_a_reboot_is_lost_or_tried_again(
         a_spec(3, memory_bytes=small, detached=True),
     ]
     with lonely_broker(places) as (broker, address):
-        worker = Peer(context, address.workers)
+        worker = peers.connect(address.workers)
         worker.say(a_greet(incarnation=an_id(801), greeting=1), a_report())
         worker.hear(wire.Welcome)
-        submit(Peer(context, address.clients), *specs)
+        submit(peers.connect(address.clients), *specs)
         assigned(worker, 3)
         worker.close()
         broker.process.kill()
         broker.ended()
 
     with lonely_broker(places) as (broker, address):
-        worker = Peer(context, address.workers)
+        worker = peers.connect(address.workers)
         # Its disk had one result; of the others nothing is left, or nothing but the start.
         left = (held(1, state="interrupted"), held(3, state="finished"))
         worker.say(
@@ -71,7 +71,7 @@ def test_f28_what_a_worker_had_before_a_reboot_is_lost_or_tried_again(
         )
         epoch = worker.hear(wire.Welcome).epoch
         worker.say(wire.Finished(epoch, (a_result(3),)), a_report())
-        client = Peer(context, address.clients)
+        client = peers.connect(address.clients)
         client.say(a_hello(901), wire.Attach(tuple(an_id(n) for n in (1, 2, 3))))
 
         again = worker.hear(wire.Assign)
@@ -85,12 +85,10 @@ def test_f28_what_a_worker_had_before_a_reboot_is_lost_or_tried_again(
     assert ends == {an_id(1): "lost", an_id(2): "succeeded", an_id(3): "succeeded"}
 
 
-def test_f31_a_job_that_nobody_gave_is_not_taken_over(
-    places: Places, context: "zmq.Context[zmq.Socket[bytes]]"
-) -> None:
+def test_f31_a_job_that_nobody_gave_is_not_taken_over(places: Places, peers: Peers) -> None:
     stranger = AttemptId(an_id(31), 1)
     with lonely_broker(places) as (broker, address):
-        worker = Peer(context, address.workers)
+        worker = peers.connect(address.workers)
         claimed = (held(31, state="finished"),)
         worker.say(a_greet(incarnation=an_id(831), greeting=1, inventory=claimed))
         epoch = worker.hear(wire.Welcome).epoch
@@ -99,7 +97,7 @@ def test_f31_a_job_that_nobody_gave_is_not_taken_over(
         worker.say(wire.Finished(epoch, (a_result(31),)))
 
         assert worker.hear(wire.Unknown).attempts == (stranger,)
-        client = Peer(context, address.clients)
+        client = peers.connect(address.clients)
         client.say(a_hello(902), wire.AskJobs(0, True))
         rows = client.hear(wire.JobsAre).rows
         assert an_id(31) not in [row.job_id for row in rows]

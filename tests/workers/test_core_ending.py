@@ -35,6 +35,19 @@ from workers.events import Gone
 GRACE_S = a_run(1).grace_s
 
 
+def test_a_worker_that_leaves_waits_for_no_answer_to_an_interrupt() -> None:
+    core = a_worker()
+    assign(core, a_run(1))
+    end(core, "interrupt", now=1.0)
+
+    left = core.end_everything(now=2.0)
+    again = core.end_everything(now=2.5)
+
+    assert left == [Reply(wire.Leaving()), Signal(1, SIGTERM)]
+    assert again == []
+    assert core.tick(now=2.0 + GRACE_S) == [Kill(1)]
+
+
 def test_an_interrupt_is_followed_by_term_and_kill() -> None:
     core = a_worker()
     assign(core, a_run(1))

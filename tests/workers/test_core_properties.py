@@ -4,18 +4,24 @@ from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
 
 from grn_zmq import wire
 from grn_zmq.records import AttemptId
-from tests.builders import a_run
-from tests.workers.acting import CONTEXT, ENVIRONMENT, FUNCTION, MIB, a_return
+from tests.builders import MIB, a_run
+from tests.workers.acting import CONTEXT, ENVIRONMENT, FUNCTION, a_return
 from workers.core import WorkerCore
 from workers.effects import Effect, Feed, Keep, Reply, WatchCaller
 from workers.events import Gone
 from workers.spoollog import Attempt, Record, StartRecord, outstanding
 
-JOBS = st.integers(1, 4)
+JOBS = st.integers(1, 2)
 ATTEMPTS = st.integers(1, 2)
 
 
@@ -75,18 +81,29 @@ class Worker(RuleBasedStateMachine):
         self.accepted |= after
         self.do(effects)
 
+    @initialize()
+    def begin(self) -> None:
+        self.greet()
+        self.welcome(behind=0, next_epoch=True)
+        self.blobs()
+
     @rule()
     def greet(self) -> None:
         self.core.greet()
 
     @rule(behind=st.integers(0, 1), next_epoch=st.booleans())
     def welcome(self, behind: int, next_epoch: bool) -> None:
-        self.epoch += next_epoch
-        number = max(0, self.core.fence.greeting - behind)
-        self.handle(wire.Welcome(wire.PROTOCOL, self.epoch, 1, greeting=number))
+        fence = self.core.fence
+        before, number = fence.welcomed, fence.greeting - behind
+        if number > 0:
+            epoch = self.epoch + next_epoch
+            self.handle(wire.Welcome(wire.PROTOCOL, epoch, 1, greeting=number))
+        if fence.welcomed and not before:
+            assert not behind, "believed the answer to an older greeting"
+            self.epoch = fence.epoch
 
-    @rule(job=JOBS, attempt=ATTEMPTS, stale=st.booleans(), inline=st.booleans())
-    def assign(self, job: int, attempt: int, stale: bool, inline: bool) -> None:
+    @rule(job=JOBS, attempt=ATTEMPTS, stale=st.sampled_from([0, 0, 0, 1]), inline=st.booleans())
+    def assign(self, job: int, attempt: int, stale: int, inline: bool) -> None:
         run = a_run(job, attempt=attempt)
         if (run.job_id, attempt) in self.recorded:
             return  # no broker places an attempt again whose end it has recorded
@@ -156,5 +173,5 @@ class Worker(RuleBasedStateMachine):
         assert set(self.starts) - self.recorded <= held
 
 
-Worker.TestCase.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
+Worker.TestCase.settings = settings(max_examples=300, stateful_step_count=50, deadline=None)
 TestWorker = Worker.TestCase

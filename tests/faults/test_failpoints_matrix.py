@@ -1,0 +1,158 @@
+"""Every failpoint of the product, with a process that dies there and one that stands still."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.book import KEEP_ENDED
+from broker.changes import Batch
+from tests.broker.stored import a_job, an_end, write
+from tests.faults.forms import pick
+from tests.faults.harness import System, failpoint_names
+from tests.faults.load import Load
+from tests.waiting import until
+
+pytestmark = pytest.mark.e2e
+
+NAMES = sorted(failpoint_names())
+STOPPED_S = pick(0.3, 1.0)
+ALSO = {"lost", "killed", "cancelled"}
+
+
+@pytest.fixture(scope="module")
+def system() -> Iterator[System]:
+    """One that has as many ended jobs as it keeps: with each that ends one is forgotten."""
+    with System() as made:
+        made.stop()
+        for first in range(1, KEEP_ENDED, 1000):
+            write(made.state, ended(range(first, first + 1000)))
+        made.start()
+        yield made
+
+
+def ended(numbers: Iterable[int]) -> Batch:
+    """Jobs that came to nothing, a moment ago."""
+    now = time.time()
+    return Batch(
+        jobs=[a_job(one, now, parent="", token="", payload=b"") for one in numbers],
+        ends=[an_end(one, 1, now, outcome="cancelled", token="") for one in numbers],
+    )
+
+
+def test_there_are_failpoints_on_all_sides() -> None:
+    assert len(NAMES) >= 30
+    assert {name.partition(".")[0] for name in NAMES} == {
+        "broker",
+        "journal",
+        "worker",
+        "client",
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_process_that_dies_at_any_place_does_no_harm(system: System, name: str) -> None:
+    system.arm(name, "exit")
+
+    provoke(system, name, dies=True)
+    mixed_load(system)
+
+    assert_whole(system, name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_process_that_stands_still_at_any_place_does_no_harm(
+    system: System, name: str
+) -> None:
+    system.arm(name, "stop")
+    waking = threading.Thread(target=wake, args=(system, name))
+    waking.start()
+
+    provoke(system, name, dies=False)
+    mixed_load(system)
+
+    waking.join()
+    assert_whole(system, name)
+
+
+def provoke(system: System, name: str, *, dies: bool) -> None:
+    """Have done what leads to this place, if a few jobs alone do not."""
+    if name.startswith("broker.start."):
+        system.kill(system.broker_pid())
+    elif name == "worker.leaving":
+        system.kill(system.worker_pids()[0], signal.SIGTERM)
+    elif name in ("worker.spool-open", "worker.swept", "worker.greet", "worker.welcomed"):
+        system.kill(system.worker_pids()[0])
+    elif name.startswith("broker.requeue."):
+        system.load(2, retries=1, seconds=(0.5,))
+        system.until_running(1)
+        for pid in system.worker_pids():  # whoever comes back first has not reported yet
+            system.kill(pid)
+    elif name.startswith("client."):
+        load = system.load(4, retries=1, failpoints=str(system.orders))
+        assert isinstance(load, Load)
+        if dies:
+            system.until_fired(name)
+            load.process.wait()
+            load.killed = True
+
+
+def mixed_load(system: System) -> None:
+    """One job waited for, one detached, one that fails and is tried again, one cancelled."""
+    direct = system.direct
+    waits = direct.submit(square, 3, value=9, retries=1)
+    detached = direct.submit(square, 4, value=16, retries=1, detached=True)
+    fails = direct.submit(fail, outcome="failed", retries=1)
+    lingers = direct.submit(linger, 20.0, outcome="cancelled", retries=1)
+    until(lambda: lingers.done() or lingers.job_id in system.running(), 20, system.log)
+    lingers.cancel()
+    for future in (waits, detached, fails, lingers):
+        direct.end(future)
+
+
+def square(number: int) -> int:
+    return number * number
+
+
+def fail() -> None:
+    raise ValueError("as it should")
+
+
+def linger(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def wake(system: System, name: str) -> None:
+    """Let whoever stopped at this place go on after a while."""
+    system.until_fired(name)
+    until(lambda: stopped(system), 5)
+    time.sleep(STOPPED_S)
+    for pid in stopped(system):
+        os.kill(pid, signal.SIGCONT)
+
+
+def stopped(system: System) -> list[int]:
+    """The processes of a system that stand still."""
+    return [pid for pid in system.processes() if state_of(pid) == "T"]
+
+
+def state_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+
+
+def assert_whole(system: System, name: str) -> None:
+    """This place was reached, and all is well."""
+    try:
+        system.until_fired(name, 5)
+    finally:
+        (system.orders / name).unlink(missing_ok=True)
+    system.settle()
+    system.wait_back()
+    system.assert_clean(ALSO)
