@@ -34,6 +34,7 @@ class Blobs:
 
     def put(self, blob: Blob, session: str) -> None:
         self._kept.setdefault(blob.digest, _Kept(blob)).sessions.add(session)
+        self._bound(but=blob.digest)
 
     def get(self, digest: str) -> Blob | None:
         kept = self._kept.get(digest)
@@ -55,9 +56,14 @@ class Blobs:
         self._drop_unneeded(digest)
         self._bound()
 
-    def _bound(self) -> None:
-        """Let go of what was not used for longest; its client sends it again if asked."""
-        unused = [kept.blob for kept in self._kept.values() if not kept.jobs]
+    def _bound(self, but: str = "") -> None:
+        """Let go of what was not used for longest; its client sends it again if asked.
+
+        Args:
+            but: What has just come, and is about to be used.
+        """
+        kept = [one for digest, one in self._kept.items() if digest != but]
+        unused = [one.blob for one in kept if not one.jobs]
         count, size = len(unused), sum(len(blob.data) for blob in unused)
         for blob in unused:
             if count <= MOST_UNUSED and size <= MOST_UNUSED_BYTES:

@@ -22,11 +22,12 @@ from .poison import Poison
 from .profiles import Profiles
 from .recovering import ALONE
 from .sharing import Sharing
-from .specs import compact
 from .waiting import Waiting
 
-# Ended jobs that lists and `attach` still find; the oldest go first.
-KEEP_ENDED: Final = 10_000
+# Ended jobs that lists still find though nobody will ask for them: their callers have them.
+KEEP_SPENT: Final = 10_000
+# Ended jobs in all; those that nobody has fetched yet are kept for a week, so many at most.
+KEEP_ENDED: Final = 200_000
 KEEP_RESULT_S: Final = 7 * 24 * 3600.0
 KEEP_RESULT_BYTES: Final = 1 << 30
 # A worker that has been silent for so long is no longer waited for.
@@ -41,6 +42,9 @@ class Book:
         self.pid = pid
         self.jobs: dict[str, Job] = {}
         self.ended: dict[str, None] = {}
+        # Of these, who has a value in the journal; and who is of no more use to anybody.
+        self.valued: dict[str, None] = {}
+        self.spent: dict[str, None] = {}
         self._incomplete: dict[str, Job] = {}
         self.profiles = profiles
         self.sharing = Sharing()
@@ -105,7 +109,7 @@ class Book:
     def accept(self, session: Session, spec: JobSpec, now: float) -> Job:
         """Take a new job; it queues as soon as its blobs are here."""
         self.numbers += 1
-        job = Job(compact(spec), self.numbers, session.name, queued_at=now)
+        job = Job(spec, self.numbers, session.name, queued_at=now)
         self.jobs[job.job_id] = job
         self.bound[session.name] += 1
         if not spec.detached:
@@ -126,7 +130,7 @@ class Book:
         return job
 
     def _admit(self, job: Job) -> None:
-        """Jobs are kept in the order of their numbers: who was late to be complete gets anew."""
+        """Jobs are kept in the order of their numbers: one completed late gets a new one."""
         if job.number < self.last_admitted:
             self.numbers += 1
             job.number = self.numbers
@@ -198,6 +202,8 @@ class Book:
         self.payload_bytes -= job.payload_bytes
         self.keeping.touch(job)
         self.ended[job.job_id] = None
+        if job.result_bytes:
+            self.valued[job.job_id] = None
         for digest in set(job.digests) - job.missing:
             self.blobs.let_go(digest)
         job.missing = NOTHING
@@ -257,31 +263,46 @@ class Book:
         token = job.outcome.token
         job.expired = True
         self.result_bytes -= job.result_bytes
+        self.valued.pop(job.job_id, None)
         job.result_bytes = 0
         job.outcome = replace(job.outcome, payload=b"", token="")
         self.changes.batch.expired.append(job.job_id)
+        if not job.spec.detached and not job.waiting_children:
+            self.spent[job.job_id] = None
         return [Discard(token)] if token else []
 
     def forget_old(self, now: float) -> list[Effect]:
-        """Let go of results that were fetched, and of ended jobs nobody will ask for again."""
+        """Let go of results that were fetched, and of ended jobs nobody will ask for again.
+
+        What an id once was is forgotten last: with it a repeated submission would be a new job.
+        """
         effects: list[Effect] = []
         for job_id in self.fading.over(now):
             job = self.jobs.get(job_id)
             if job is not None and not job.expired:
                 effects += self.let_go_of_result(job)
+        while self.result_bytes > KEEP_RESULT_BYTES:
+            effects += self.let_go_of_result(self.jobs[next(iter(self.valued))])
+        while len(self.spent) > KEEP_SPENT:
+            effects += self._forget(self.jobs[next(iter(self.spent))])
         while self.ended:
             job = self.jobs[next(iter(self.ended))]
             old = now - (job.ended_at or now) > KEEP_RESULT_S
-            many = len(self.ended) > KEEP_ENDED or self.result_bytes > KEEP_RESULT_BYTES
-            if not (old or many) or job.waiting_children:
-                return effects
-            if not job.expired:
-                effects += self.let_go_of_result(job)
-            for session in self.sessions.values():
-                effects += give_up(job, session)
-            self.changes.batch.forgotten.append(job.job_id)
-            del self.ended[job.job_id]
-            del self.jobs[job.job_id]
+            if not (old or len(self.ended) > KEEP_ENDED) or job.waiting_children:
+                break
+            effects += self._forget(job)
+        return effects
+
+    def _forget(self, job: Job) -> list[Effect]:
+        effects: list[Effect] = []
+        if not job.expired:
+            effects += self.let_go_of_result(job)
+        for session in self.sessions.values():
+            effects += give_up(job, session)
+        self.changes.batch.forgotten.append(job.job_id)
+        self.spent.pop(job.job_id, None)
+        del self.ended[job.job_id]
+        del self.jobs[job.job_id]
         return effects
 
 

@@ -12,7 +12,7 @@ from .admission import Admission
 from .book import Book, facts_of, not_for_you, wrong_version
 from .cancelling import Cancelling
 from .changes import Death
-from .effects import DiscardOf, Effect, Note, Peer, Send, Watch
+from .effects import DiscardOf, Effect, Note, Peer, Send, Unwatch, Watch
 from .jobs import LEASED, Job, State
 from .listing import Listing
 from .peers import NOBODY, Session
@@ -115,6 +115,10 @@ class Clients:
             if one.away_at is not None and now - one.away_at >= self._settings.away_s
         ]
 
+    def excuse(self, name: str, now: float) -> None:
+        """It only stands still: count its absence anew."""
+        self._book.sessions[name].away_at = now
+
     def lose(self, session: Session, now: float) -> list[Effect]:
         """The client process is gone: its attached jobs go with it."""
         effects: list[Effect] = [Note("client gone", {"pid": session.pid}, "debug")]
@@ -132,8 +136,11 @@ class Clients:
             if not self._book.jobs[job_id].spec.detached:
                 self._book.fading.add(self._book.jobs[job_id], now)
         self._book.blobs.forget(session.name)
-        needed = frozenset(self._needed(session.name, mine)) - {""}
-        effects.append(DiscardOf(session.name, needed))
+        if not any(job.live and job.session == session.name for job in mine):
+            # Else a result of one that goes on may be on its way: the next start sweeps.
+            needed = frozenset(self._needed(session.name)) - {""}
+            effects.append(DiscardOf(session.name, needed))
+        effects.append(Unwatch(session.name))
         if session.stored:
             self._book.changes.lose_session(session.name)
         del self._book.sessions[session.name]
@@ -142,11 +149,12 @@ class Clients:
             effects.append(Send(worker.peer, wire.EndIdle(session.name)))
         return effects
 
-    def _needed(self, name: str, mine: list[Job]) -> Iterator[str]:
-        """The parcels that live jobs of this client need, or that detached ones have left."""
-        yield from (job.spec.token for job in mine if job.live)
+    def _needed(self, name: str) -> Iterator[str]:
+        """The parcels that this client's jobs have left, and somebody may still want."""
+        wanted = {one for other in self._book.sessions.values() for one in other.unreceived}
         for job in map(self._book.jobs.__getitem__, self._book.ended):
-            if job.spec.detached and job.session == name and job.outcome is not None:
+            kept = job.spec.detached or job.job_id in wanted
+            if kept and job.session == name and job.outcome is not None:
                 yield job.outcome.token
 
     def _jobs_of(self, session: Session) -> list[Job]:
@@ -246,7 +254,7 @@ class Clients:
             job = self._book.jobs.get(job_id)
             if job is None or job.outcome is None or job.spec.detached or job.received:
                 continue
-            if job.session == session.name:
+            if job.session == session.name or job.session not in self._book.sessions:
                 job.received = True
                 self._book.fading.add(job, now)
         return handing.pump(session, self._book.jobs)

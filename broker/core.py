@@ -74,6 +74,18 @@ class BrokerCore:
         """A connection has gone; whose process lives may come back on another."""
         self._clients.disconnected(peer, now)
 
+    def absent(self, now: float) -> list[Session]:
+        """The clients that are about to be given up, though their processes live."""
+        return [self.book.sessions[name] for name in self._clients.absent(now)]
+
+    def excuse(self, session: Session, now: float) -> None:
+        """This one stands still, by Ctrl-Z or in a debugger: its jobs go on."""
+        self._clients.excuse(session.name, now)
+
+    def spoil(self, job_id: str, why: str, now: float) -> list[Effect]:
+        """What this job needs cannot be read: it ends without having begun."""
+        return [*self._fleet.spoil(job_id, why, now), *self._go_on(now)]
+
     def set_disk_full(self, full: bool) -> None:
         """Take no more jobs while there is no room to keep them."""
         self._clients.admission.disk_full = full

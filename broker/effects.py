@@ -40,6 +40,13 @@ class Watch:
 
 
 @dataclass(frozen=True, slots=True)
+class Unwatch:
+    """Nobody wants to know any more when this process ends."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Discard:
     """Remove this parcel: nobody will ask for it again."""
 
@@ -59,4 +66,4 @@ class Quit:
     """All is done that was to be done before the end: leave."""
 
 
-Effect = Send | Note | Watch | Discard | DiscardOf | Quit
+Effect = Send | Note | Watch | Unwatch | Discard | DiscardOf | Quit

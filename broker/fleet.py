@@ -3,7 +3,7 @@
 from grn_zmq import wire
 from grn_zmq.records import AttemptId, Piece
 
-from .book import Book, facts_of, not_for_you
+from .book import Book, facts_of, not_for_you, outcome_without_result
 from .effects import Discard, Effect, Note, Peer, Send
 from .finishing import Finishing
 from .greeting import Greetings
@@ -168,6 +168,17 @@ class Fleet:
                 worker.ledger.release(job.job_id, now)
                 effects += self._finishing.give_back(job, "declined: placed again", now)
         return effects
+
+    def spoil(self, job_id: str, why: str, now: float) -> list[Effect]:
+        """End a job that was placed and cannot be handed over."""
+        job = self._book.jobs[job_id]
+        worker = self._book.workers.get(job.worker)
+        if worker is None or job.state is not State.ASSIGNED:
+            return []
+        worker.ledger.release(job_id, now)
+        job.unstarted += 1
+        outcome = outcome_without_result(job, now, "JobNotStarted", why)
+        return self._book.end(job, Step.RAISE, outcome, now)
 
     def _job_of(self, worker: Worker, job_id: str, attempt: int) -> Job | None:
         """The job behind a worker's message, if the worker still speaks for its attempt."""

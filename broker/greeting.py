@@ -103,7 +103,8 @@ class Greetings:
                 what = "died and did not come back" if dead else "was not heard of again"
                 reason = f"the worker of {life.device} {what}"
                 job = self._book.jobs[life.job_id]
-                effects += self._finishing.lose(job, reason, now, proved_dead=dead)
+                # Only its next incarnation proves that nothing of the job is alive.
+                effects += self._finishing.lose(job, reason, now, proved_dead=False)
         return effects
 
     def _reconcile(self, worker: Worker, message: wire.Greet, now: float) -> list[Effect]:

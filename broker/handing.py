@@ -63,12 +63,17 @@ def pump(session: Session, jobs: Mapping[str, Job]) -> list[Effect]:
     return effects
 
 
-def _expired(job: Job, session: Session) -> Send:
+def expired(job_id: str, outcome: str) -> wire.Refused:
+    """Say that how a job ended is known, but its value was let go."""
     text = (
-        f"job {job.job_id} {job.state.value} long ago, and its result was let go: those "
-        f"of spawned jobs are kept for a week, others for a minute once fetched"
+        f"job {job_id} {outcome} long ago, and its result was let go: those of spawned jobs "
+        f"are kept for a week, others a minute once fetched"
     )
-    return Send(session.peer, wire.Refused("result-expired", text, (job.job_id,)))
+    return wire.Refused("result-expired", text, (job_id,))
+
+
+def _expired(job: Job, session: Session) -> Send:
+    return Send(session.peer, expired(job.job_id, job.state.value))
 
 
 def _ended(job: Job, session: Session) -> Send:

@@ -93,8 +93,9 @@ class IllegalStep(Exception):
 class Job:
     """One accepted job. Only the core changes it.
 
-    Once the journal has it (`stored`), its payload is no longer here; nor is that of its
-    outcome, of which `result_bytes` stay known. `unstarted` attempts are proved never to have
+    Once the journal has it (`stored`), its payload is no longer here, and its description is
+    shared with equal jobs; nor is the payload of its outcome here, of which `result_bytes` stay
+    known. `unstarted` attempts are proved never to have
     begun; `retried` ones were allowed by its retries.
     """
 
@@ -131,17 +132,15 @@ class Job:
     outcome: Outcome | None = None
     result_bytes: int = 0
     payload_bytes: int = 0
+    job_id: str = field(init=False)
     # What profiles know it by.
     key: Key = field(init=False)
 
     def __post_init__(self) -> None:
+        self.job_id = self.spec.job_id
         self.key = shared_key(self.spec)
         self.digest = self.digest or digest_of(self.spec)
         self.payload_bytes = self.payload_bytes or len(self.spec.payload)
-
-    @property
-    def job_id(self) -> str:
-        return self.spec.job_id
 
     @property
     def live(self) -> bool:

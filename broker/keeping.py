@@ -7,7 +7,7 @@ from .adrift import Adrift
 from .changes import Batch, Changes, End, Life, NewJob
 from .jobs import LEASED, Job, State
 from .peers import Worker
-from .specs import bare
+from .specs import shared
 
 
 class Keeping:
@@ -40,7 +40,7 @@ class Keeping:
             else:
                 batch.ends.append(_end_of(job))
             job.stored = True
-            job.spec = bare(job.spec)
+            job.spec = shared(job.spec)
         return self.changes.take()
 
     def life_of(self, job: Job) -> Life:

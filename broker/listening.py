@@ -45,6 +45,7 @@ class Listening:
         self._monitors: dict[bytes, zmq.Socket[bytes]] = {}
         self._inodes: dict[bytes, int] = {}
         self._peers: dict[tuple[bytes, int], bytes] = {}
+        self._gone: list[bytes] = []
         for side in self._paths:
             socket = context.socket(zmq.ROUTER)
             for option, value in _OPTIONS.items():
@@ -66,17 +67,27 @@ class Listening:
         return [*self.sockets.values(), *self._monitors.values()]
 
     def note_peer(self, side: bytes, frame: zmq.Frame) -> None:
-        """Remember on which connection a greeting came, to know later who has gone."""
+        """Remember on which connection a greeting came, to know later who has gone.
+
+        Who had the same descriptor before has gone by now, and is not to be mistaken for it.
+        """
+        self._gone += self._read_monitors()
         self._peers[side, frame.get(zmq.SRCFD)] = side + frame.bytes
 
     def gone(self) -> Iterator[bytes]:
         """The peers whose connection has ended since the last call."""
+        gone, self._gone = [*self._gone, *self._read_monitors()], []
+        yield from gone
+
+    def _read_monitors(self) -> list[bytes]:
+        gone: list[bytes] = []
         for side, monitor in self._monitors.items():
             while monitor.poll(0):
                 event = recv_monitor_message(monitor)
                 peer = self._peers.pop((side, event["value"]), None)
                 if peer is not None:
-                    yield peer
+                    gone.append(peer)
+        return gone
 
     @property
     def is_whole(self) -> bool:

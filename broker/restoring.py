@@ -12,6 +12,7 @@ from .effects import Effect, Note, Watch
 from .jobs import Job, State
 from .peers import NOBODY, Session
 from .settings import Settings
+from .specs import shared
 
 # What a job knows about itself as its life does.
 _OF_LIFE: Final = tuple(
@@ -77,6 +78,7 @@ def _restore_job(book: Book, kept: KeptJob, until: float, now: float) -> None:
         stored=True,
         payload_bytes=kept.payload_bytes,
     )
+    job.spec = shared(job.spec)
     book.jobs[job.job_id] = job
     book.numbers = max(book.numbers, job.number)
     session = book.sessions.get(job.session)
@@ -125,6 +127,10 @@ def _restore_end(book: Book, job: Job, kept: KeptJob) -> None:
     job.result_bytes = kept.result_bytes
     book.result_bytes += job.result_bytes
     book.ended[job.job_id] = None
+    if job.result_bytes:
+        book.valued[job.job_id] = None
+    if job.expired and not job.spec.detached:
+        book.spent[job.job_id] = None
 
 
 def _restore_family(book: Book, job: Job) -> None:

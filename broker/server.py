@@ -8,6 +8,7 @@ import os
 import resource
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -17,14 +18,17 @@ from loguru import logger
 
 from grn_zmq import wire
 from grn_zmq.discovery import Address, BrokerLock
+from grn_zmq.errors import StateDamaged
 from grn_zmq.failpoints import failpoint
 from grn_zmq.lifeline import ending_signals
 from grn_zmq.parcels import Parcels
 from grn_zmq.paths import Places
+from grn_zmq.records import Run
 
 from .core import BrokerCore
-from .effects import Discard, DiscardOf, Effect, Note, Quit, Send, Watch
+from .effects import Discard, DiscardOf, Effect, Note, Quit, Send, Unwatch, Watch
 from .failing import after_commit, before_commit
+from .handing import expired
 from .journal import Journal, JournalFailed
 from .listening import CLIENT, WORKER, Listening
 from .outbox import Outbox
@@ -80,6 +84,7 @@ class BrokerServer:
         self._watching = Watching()
         self._trimming = Trimming()
         self._status: int | None = None
+        self._look_at = 0.0
         self.core = BrokerCore(self._journal.epoch, os.getpid(), settings or Settings())
         self._restore()
         failpoint("broker.start.restored")
@@ -114,11 +119,15 @@ class BrokerServer:
         logger.bind(facts={"epoch": self.core.book.epoch}).info("broker ready")
         try:
             self._loop()
+            self._close()
         except JournalFailed as error:
             # What the disk did to the last commit is not known: only a new start tells.
             logger.error(f"cannot keep jobs: {error}")
             os._exit(BROKEN)
-        self._close()
+        except Exception:
+            # Nothing of this turn was told to anybody: a new start is at the last commit.
+            logger.exception("the broker is broken and leaves")
+            os._exit(BROKEN)
         return START_AGAIN if self._status is None else self._status
 
     def _publish(self) -> None:
@@ -156,10 +165,14 @@ class BrokerServer:
     def _tick(self, tick_at: float) -> float:
         now = time.monotonic()
         failpoint("broker.tick")
+        for session in self.core.absent(now):
+            if is_stopped(session.pid):
+                self.core.excuse(session, now)
         self._take(self.core.tick(now))
         if now < tick_at:
             return tick_at
         self._journal.tick()
+        self._watching.try_again()
         self._trimming.tick()
         self.core.set_disk_full(not self._journal.accepting)
         self._look_after_sockets(now)
@@ -168,8 +181,9 @@ class BrokerServer:
     def _look_after_sockets(self, now: float) -> None:
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._listening.guard(limit)
-        if int(now) % int(LOOK_S) or self._listening.closed:
+        if now < self._look_at or self._listening.closed:
             return
+        self._look_at = now + LOOK_S
         if not (self._listening.is_whole and self._lock.is_whole):
             logger.warning("our socket files are gone: making them anew")
             self._listening.bind_again()
@@ -213,6 +227,8 @@ class BrokerServer:
                     logger.bind(facts=facts).log(level.upper(), text)
                 case Watch(name, pid):
                     self._watching.watch(name, pid)
+                case Unwatch(name):
+                    self._watching.unwatch(name)
                 case Quit():
                     self._status = STOPPED
                 case _:
@@ -244,24 +260,29 @@ class BrokerServer:
 
     def _complete(self, send: Send) -> wire.Message:
         """Add the payload that is in the journal only."""
-        message, fetch = send.message, send.fetch
-        if not fetch:
-            return message
-        if isinstance(message, wire.Assign):
-            runs = tuple(
-                replace(run, payload=self._journal.payload(run.job_id))
-                if run.job_id in fetch
-                else run
-                for run in message.runs
-            )
-            return replace(message, runs=runs)
-        assert isinstance(message, wire.Ended)
-        outcomes = tuple(
-            replace(one, payload=self._journal.result(one.job_id))
-            for one in message.outcomes
-            if one.job_id in self.core.book.jobs  # else forgotten in this very turn
-        )
-        return replace(message, outcomes=outcomes)
+        message = send.message
+        if send.fetch and isinstance(message, wire.Assign):
+            return replace(message, runs=tuple(self._runs(message.runs, send.fetch)))
+        if send.fetch and isinstance(message, wire.Ended):
+            return self._ended(message)
+        return message
+
+    def _runs(self, runs: tuple[Run, ...], fetch: tuple[str, ...]) -> Iterator[Run]:
+        for run in runs:
+            try:
+                stored = run.job_id in fetch
+                yield replace(run, payload=self._journal.payload(run.job_id)) if stored else run
+            except StateDamaged as error:
+                # One job less, and its owner is told; the others have nothing to do with it.
+                logger.bind(facts={"job": run.job_id, "why": error.why}).error("bad payload")
+                self._take(self.core.spoil(run.job_id, error.why, time.monotonic()))
+
+    def _ended(self, message: wire.Ended) -> wire.Ended | wire.Refused:
+        (outcome,) = message.outcomes
+        job = self.core.book.jobs.get(outcome.job_id)
+        if job is None or job.expired:  # in this very turn
+            return expired(outcome.job_id, outcome.outcome)
+        return wire.Ended((replace(outcome, payload=self._journal.result(outcome.job_id)),))
 
     def _close(self) -> None:
         self._commit_and_send()

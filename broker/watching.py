@@ -1,5 +1,6 @@
 """Tells when watched processes are gone. The kernel knows, so nobody has to guess."""
 
+import contextlib
 import errno
 import os
 import select
@@ -55,7 +56,8 @@ class Watching:
             if error.errno == errno.ESRCH:
                 logger.debug("a peer is gone before it could be watched")
                 self._gone.append(name)
-                self._signalled.send(b"\0")
+                with contextlib.suppress(BlockingIOError):  # then it is awake already
+                    self._signalled.send(b"\0")
             else:
                 self._go_without(name, pid, error)
             return
@@ -73,6 +75,21 @@ class Watching:
             )
         self._unwatched[name] = pid
 
+    def unwatch(self, name: str) -> None:
+        """Nobody wants to know any more."""
+        self._unwatched.pop(name, None)
+        pidfd = self._pidfds.pop(name, None)
+        if pidfd is not None:
+            del self._names[pidfd]
+            self._epoll.unregister(pidfd)
+            os.close(pidfd)
+
+    def try_again(self) -> None:
+        """Watch those that could not be watched when they came."""
+        unwatched, self._unwatched = self._unwatched, {}
+        for name, pid in unwatched.items():
+            self.watch(name, pid)
+
     def take_gone(self) -> list[str]:
         """Give the names of processes that have ended since the last call."""
         gone, self._gone = self._gone, []
@@ -85,10 +102,8 @@ class Watching:
             self._epoll.unregister(fd)
             os.close(fd)
             gone.append(name)
-        if gone and self._unwatched:  # there is room for another now
-            unwatched, self._unwatched = self._unwatched, {}
-            for name, pid in unwatched.items():
-                self.watch(name, pid)
+        if gone:  # there is room for another now
+            self.try_again()
         return gone
 
     def close(self) -> None:

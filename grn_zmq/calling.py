@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .client import this_client
-from .errors import BrokerUnavailable
+from .errors import BrokerUnavailable, GrnError
 from .futures import Future
 from .inline import run_inline
 from .pending import Pending
@@ -119,9 +119,20 @@ def spawn(
         )
         jobs.append(Pending(spec, Future(spec.job_id, client), blobs))
     client.submit_all(jobs)
+    accepted: list[str] = []
+    refused: GrnError | None = None
     for pending in jobs:
-        client.wait_accepted(pending)
-    return [pending.future.job_id for pending in jobs]
+        try:
+            client.wait_accepted(pending)
+            accepted.append(pending.future.job_id)
+        except GrnError as error:
+            refused = refused or error
+    if refused is not None:
+        if accepted:
+            refused.add_note(f"{len(accepted)} of {len(jobs)} were accepted: see .accepted")
+        refused.accepted = accepted
+        raise refused
+    return accepted
 
 
 def map_in_order(

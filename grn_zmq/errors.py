@@ -35,6 +35,7 @@ GrnError
 """
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from signal import SIGKILL
 from typing import Final
@@ -43,7 +44,12 @@ from .units import format_bytes
 
 
 class GrnError(Exception):
-    """Base of all errors of this package."""
+    """Base of all errors of this package.
+
+    Of several jobs that were spawned together, `accepted` are those that run all the same.
+    """
+
+    accepted: Sequence[str] = ()
 
 
 class BrokerUnavailable(GrnError, ConnectionError):
@@ -192,7 +198,7 @@ _REFUSALS: Final = {
 
 
 def refusal(reason: str, text: str) -> RequestRefused:
-    """Give the error for a reason as it travels; an unknown one is refused all the same."""
+    """Give the error for a reason as it travels."""
     return _REFUSALS.get(reason, RequestRefused)(reason, text)
 
 
@@ -310,8 +316,7 @@ class JobLost(JobError):
         super().__init__(
             job_id,
             f"{_called(job_id, job_type)} was lost: {reason}. It may have run; it was not run "
-            f"again. "
-            f"Call it again if that is safe",
+            f"again. Call it again if that is safe",
         )
         self.reason = reason
 
@@ -377,11 +382,7 @@ class JobTooLarge(JobError, MemoryError):
         largest_bytes: int,
         declared_by: str = "",
     ) -> None:
-        """Say what does not fit, and who said so.
-
-        Args:
-            declared_by: The option that declared the need; empty if it was measured.
-        """
+        """Say what does not fit; `declared_by` is the option that said so, if one did."""
         need, largest = format_bytes(need_bytes), format_bytes(largest_bytes)
         super().__init__(
             job_id,

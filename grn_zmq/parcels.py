@@ -127,8 +127,9 @@ class Parcels:
 
     def remove_session(self, session: str, keep: Collection[str] = ()) -> int:
         """Remove what a client that is gone for good has left, and say how many."""
+        if self._is_held(session):
+            return 0  # it lives, and has jobs that it has not submitted yet
         mine = [path for path, whose in self._all() if whose == session]
-        self._is_held(session)
         return sum(_unlink(path) for path in mine if path.name not in keep)
 
     def _path(self, token: str) -> Path:

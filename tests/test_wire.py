@@ -235,7 +235,7 @@ def test_f53_frames_of_the_protocol_before_are_understood(kind: str) -> None:
 def test_f53_a_peer_of_the_protocol_before_is_answered_in_its_words(kind: str) -> None:
     message = EXAMPLES_BEFORE.get(kind, EXAMPLES[kind])
     if hasattr(message, "protocol"):
-        message = replace(message, protocol=wire.PROTOCOL_BEFORE)
+        message = replace(message, protocol=wire.PROTOCOL_BEFORE)  # type: ignore[arg-type]
 
     frames = wire.encode(message, wire.PROTOCOL_BEFORE)
 

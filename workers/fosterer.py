@@ -54,23 +54,31 @@ class Fosterer:
         now = time.monotonic()
         for one in self._fostered:
             if one.process is None and not one.left and now >= one.start_at:
-                # A session of its own: Ctrl-C at the terminal reaches it through us only.
-                one.process = subprocess.Popen(
-                    [
-                        sys.executable,
-                        "-m",
-                        "grn_zmq.workers.worker",
-                        "--device",
-                        one.name,
-                        "--parent",
-                        str(os.getpid()),
-                        *self._options,
-                    ],
-                    stdin=subprocess.DEVNULL,
-                    start_new_session=True,
-                )
-                one.pidfd = os.pidfd_open(one.process.pid)
                 one.started_at = now
+                try:
+                    self._start(one)
+                except OSError as error:  # no process or memory to be had: others go on
+                    one.start_at = now + one.backoff.pause_s(0.0)
+                    facts = {"device": one.name, "why": str(error)}
+                    logger.bind(facts=facts).error("a worker cannot be started now")
+
+    def _start(self, one: "_Fostered") -> None:
+        # A session of its own: Ctrl-C at the terminal reaches it through us only.
+        one.process = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "grn_zmq.workers.worker",
+                "--device",
+                one.name,
+                "--parent",
+                str(os.getpid()),
+                *self._options,
+            ],
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        one.pidfd = os.pidfd_open(one.process.pid)
 
     def _wait(self) -> None:
         paused = [one for one in self._fostered if not one.process and not one.left]

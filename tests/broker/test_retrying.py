@@ -1,6 +1,6 @@
 """Retries: as often, and for the causes, that the user said; nothing else runs again."""
 
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -9,7 +9,7 @@ from grn_zmq import wire
 from tests.broker.machine import CLIENT, Machine
 from tests.builders import a_job, a_spec, an_id, held
 
-RAISED = {"outcome": "failed", "error_type": "train.Diverged"}
+RAISED: Final[dict[str, Any]] = {"outcome": "failed", "error_type": "train.Diverged"}
 BASES = ("train.Diverged", "Diverged", "builtins.ArithmeticError", "ArithmeticError")
 
 

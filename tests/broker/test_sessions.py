@@ -238,13 +238,21 @@ def test_the_parcel_of_arguments_goes_with_the_end_of_its_job() -> None:
 def test_the_parcels_of_a_dead_client_go_but_for_those_that_jobs_or_results_need() -> None:
     machine = Machine(1000)
     machine.know(100)
-    machine.submit(a_spec(1, detached=True), a_spec(2, detached=True, token=a_token(2, "disk")))
+    machine.submit(a_spec(1, detached=True))
     machine.run(1, payload=b"", token=a_token(1, "disk"))
 
     effects = machine.lose(SESSION)
 
-    needed = frozenset({a_token(1, "disk"), a_token(2, "disk")})
-    assert DiscardOf(SESSION, needed) in effects
+    assert DiscardOf(SESSION, frozenset({a_token(1, "disk")})) in effects
+
+
+def test_no_parcel_of_a_dead_client_goes_while_a_job_of_it_goes_on() -> None:
+    machine = Machine(1000)
+    machine.submit(a_spec(1, detached=True))
+
+    effects = machine.lose(SESSION)
+
+    assert not [one for one in effects if isinstance(one, DiscardOf)]
 
 
 @pytest.mark.parametrize("protocol", [2, 3])

@@ -27,6 +27,10 @@ def give(value: Any) -> Any:
     return value
 
 
+def size_of(data: bytes) -> int:
+    return len(data)
+
+
 def give_random() -> str:
     return os.urandom(5000).hex()
 

@@ -32,7 +32,7 @@ class Peer:
     def hear(self, kind: type[M], seconds: float = 10.0) -> M:
         """Wait for a message of this kind, past all others."""
         deadline = time.monotonic() + seconds * PATIENCE
-        while self._socket.poll(max(0.0, deadline - time.monotonic()) * 1000):
+        while self._socket.poll(max(0, int(1000 * (deadline - time.monotonic())))):
             message = wire.decode(self._socket.recv_multipart())
             self.heard.append(message)
             if isinstance(message, kind):

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from grn_zmq.limits import PARCEL_BYTES
 from tests.cli.scripts import TRACEBACK, Running, any_alive, descendants, script
+from tests.faults import misdeeds
 from tests.faults.harness import DEVICES, System
 from tests.waiting import until
 
@@ -17,7 +19,9 @@ PRLIMIT = shutil.which("prlimit") or ""
 FILES = 64
 # Too little for the threads of a socket library, and more than an interpreter needs.
 LITTLE_BYTES = 50_000_000
-JOBS = 40
+JOBS = 20
+# As large as arguments may be that travel through the broker.
+LARGE_BYTES = PARCEL_BYTES * 9 // 10
 
 
 @pytest.fixture(autouse=True)
@@ -67,9 +71,14 @@ def test_f62_a_broker_that_gets_no_more_memory_is_followed_by_one_that_knows_all
         size = resource_size(broker)
         resource.prlimit(broker, resource.RLIMIT_AS, (size, size))
 
-        load = system.load(JOBS, seconds=(0.0,), detached=4)
+        data = bytes(LARGE_BYTES)
+        jobs = [
+            system.direct.submit(misdeeds.size_of, data, value=LARGE_BYTES, detached=True)
+            for _ in range(JOBS)
+        ]
 
-        load.wait(60)
+        assert [system.direct.end(job, 60) for job in jobs] == [LARGE_BYTES] * JOBS
+        assert "which=broker" in system.log()
         system.settle(60)
         assert system.assert_clean() == {"succeeded": JOBS + 2}
 

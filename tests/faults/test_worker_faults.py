@@ -69,7 +69,7 @@ def test_f21_a_job_that_asked_for_it_is_tried_again(system: System) -> None:
 
 def test_f22_the_processes_of_a_killed_worker_end_with_it(system: System) -> None:
     with all_end(system, *LOST):
-        load = system.load(6, seconds=(pick(2.0, 10.0),))
+        load = system.load(4, seconds=(pick(2.0, 10.0),))
         running = system.until_running(4)
         victim = system.worker_pids()[0]
         theirs = [pid for pid in running.values() if victim in ancestry(pid)]
