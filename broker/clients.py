@@ -243,8 +243,12 @@ class Clients:
         """Tell this client how the job ended, or when it does."""
         if job.outcome is not None:
             return handing.enqueue(job, session, self._book.jobs)
+        told = session.name in job.watchers
         self._book.watch(job, session)
-        return []
+        if told or job.begun is None:
+            return []
+        started = wire.Started((job.begun,))
+        return [Send(session.peer, started, protocol=session.protocol)]
 
     def _on_received(
         self, session: Session, message: wire.Received, now: float

@@ -116,6 +116,21 @@ def test_who_comes_back_is_told_again_what_began_and_what_ended() -> None:
     assert unread[-1] == an_id(2)
 
 
+def test_who_attaches_to_a_job_that_runs_is_told_that_it_began() -> None:
+    machine = Machine(1000)
+    machine.submit(a_spec(1, kind="inline"))
+    machine.core.disconnected(CLIENT, machine.now)
+    machine.start(1)
+    machine.wait(30.0)
+    machine.say(AGAIN, a_hello())
+
+    machine.say(AGAIN, wire.Attach((an_id(1),)))
+    assert [one.runs[0].job_id for one in machine.sent(wire.Started, AGAIN)] == [an_id(1)]
+    machine.say(AGAIN, wire.Attach((an_id(1),)))
+
+    assert machine.sent(wire.Started) == []
+
+
 def test_who_comes_back_to_another_broker_is_told_what_it_did_not_receive() -> None:
     machine = Machine(1000)
     machine.submit(a_spec(1))

@@ -126,7 +126,9 @@ def test_p32_a_queued_job_never_starts_and_a_running_one_is_ended(tmp_path: Path
 
 @pytest.mark.parametrize("how", ["exception", "exit", "killed", "time-limit"])
 def test_a_job_with_retries_is_run_again(tmp_path: Path, how: str) -> None:
-    limit: dict[str, Any] = {"time_limit": 1.5 * PATIENCE, "grace": 0} if how == "time-limit" else {}
+    limit: dict[str, Any] = (
+        {"time_limit": 1.5 * PATIENCE, "grace": 0} if how == "time-limit" else {}
+    )
     future = fails_twice.with_options(retries=2, **limit).submit(str(tmp_path), how)
 
     assert future.result(LONG_S) == 3

@@ -96,7 +96,7 @@ def waiting_clients(count: int, place: str) -> Iterator[None]:
     assert address is not None
     options = JobOptions.parse({"type": "whole"})
     spec, blobs = describe_call(
-        needs.borrow, None, "whole", options, (place, 900), {}, session=new_id()
+        needs.borrow, None, "whole", options, (place, 900), {}, session=new_id
     )
     with more_files(), zmq.Context() as context, ExitStack() as stack:
         clients = [stack.enter_context(context.socket(zmq.DEALER)) for _ in range(count)]

@@ -4,12 +4,12 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from broker.book import KEEP_ENDED
+from broker.book import KEEP_RESULT_S
 from broker.changes import Batch
 from tests.broker.stored import a_job, an_end, write
 from tests.faults.forms import pick
@@ -21,26 +21,27 @@ pytestmark = pytest.mark.e2e
 
 NAMES = sorted(failpoint_names())
 STOPPED_S = pick(0.3, 1.0)
+FORGET_S = 3.0
 ALSO = {"lost", "killed", "cancelled"}
 
 
 @pytest.fixture(scope="module")
 def system() -> Iterator[System]:
-    """One that has as many ended jobs as it keeps: with each that ends one is forgotten."""
+    """One with a history, of which a bit is forgotten now and then."""
     with System() as made:
         made.stop()
-        for first in range(1, KEEP_ENDED, 1000):
-            write(made.state, ended(range(first, first + 1000)))
+        write(made.state, ended_long_ago())
         made.start()
         yield made
 
 
-def ended(numbers: Iterable[int]) -> Batch:
-    """Jobs that came to nothing, a moment ago."""
-    now = time.time()
+def ended_long_ago() -> Batch:
+    """Jobs of which one is due to be forgotten every few seconds from now on."""
+    ended_at = time.time() - KEEP_RESULT_S
+    times = {number: ended_at + number * FORGET_S for number in range(1, 400)}
     return Batch(
-        jobs=[a_job(one, now, parent="", token="", payload=b"") for one in numbers],
-        ends=[an_end(one, 1, now, outcome="cancelled", token="") for one in numbers],
+        jobs=[a_job(one, at, parent="", token="", payload=b"") for one, at in times.items()],
+        ends=[an_end(one, 1, at, outcome="cancelled", token="") for one, at in times.items()],
     )
 
 
@@ -88,10 +89,7 @@ def provoke(system: System, name: str, *, dies: bool) -> None:
     elif name in ("worker.spool-open", "worker.swept", "worker.greet", "worker.welcomed"):
         system.kill(system.worker_pids()[0])
     elif name.startswith("broker.requeue."):
-        system.load(2, retries=1, seconds=(0.5,))
-        system.until_running(1)
-        for pid in system.worker_pids():  # whoever comes back first has not reported yet
-            system.kill(pid)
+        lose_all(system, system.home / f"gate-{name}-{dies}")
     elif name.startswith("client."):
         load = system.load(4, retries=1, failpoints=str(system.orders))
         assert isinstance(load, Load)
@@ -99,6 +97,16 @@ def provoke(system: System, name: str, *, dies: bool) -> None:
             system.until_fired(name)
             load.process.wait()
             load.killed = True
+
+
+def lose_all(system: System, gate: Path) -> None:
+    """Kill both workers while they have jobs: the first to be back has not reported yet."""
+    system.load(1).wait()  # of a type that was not measured only one would run
+    system.load(4, retries=1, gate=str(gate))
+    system.until_running(4)
+    for pid in system.worker_pids():
+        system.kill(pid)
+    gate.touch()
 
 
 def mixed_load(system: System) -> None:
@@ -150,7 +158,7 @@ def state_of(pid: int) -> str:
 def assert_whole(system: System, name: str) -> None:
     """This place was reached, and all is well."""
     try:
-        system.until_fired(name, 5)
+        system.until_fired(name, 10)
     finally:
         (system.orders / name).unlink(missing_ok=True)
     system.settle()

@@ -1,13 +1,22 @@
-"""What must be true of everything the broker says and grants, judged from outside."""
+"""What must be true of everything the broker says and grants, judged from outside.
+
+It outlives brokers: what one of them told the world holds for all that follow.
+"""
+
+from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from broker.book import Book
 from broker.effects import Effect, Note, Peer, Send
-from broker.jobs import Job
 from grn_zmq import wire
 from grn_zmq.records import Outcome, Piece, Run
+from tests.simulation.grants import judge_grants
+
+if TYPE_CHECKING:
+    from broker.book import Book
+    from tests.simulation.world import World
 
 
 def of_result(run: Run) -> bytes:
@@ -16,104 +25,133 @@ def of_result(run: Run) -> bytes:
 
 
 class Oracle:
-    """Keeps its own record of the run and compares each event with it."""
+    """Keeps its own record of the story and compares each event with it."""
 
-    def __init__(self, book: Book) -> None:
-        self._book = book
+    def __init__(self, world: World) -> None:
+        self._world = world
         self.accepted: set[str] = set()
-        self.ends: Counter[object] = Counter()
-        self.outcomes: dict[str, str] = {}
+        self.outcomes: dict[str, tuple[str, bytes]] = {}
         self.starts: Counter[tuple[str, int]] = Counter()
         self.bodies: Counter[str] = Counter()
+        self.ooms: Counter[str] = Counter()
+        self.alive: dict[str, int] = {}
+        # Jobs whose cancelling was told, and the last attempt that could have begun then.
+        self.cancelled: dict[str, int] = {}
+        self.alarms_allowed = False
+
+    @property
+    def _book(self) -> Book:
+        return self._world.core.book
+
+    def is_accepted(self, job_id: str) -> bool:
+        return job_id in self.accepted
 
     def started(self, run: Run) -> None:
         """A worker began an attempt: the user's code runs now."""
-        self.starts[run.job_id, run.attempt] += 1
-        assert self.starts[run.job_id, run.attempt] == 1, f"{run.job_id} started twice"
-        if not run.stand_in:
-            self.bodies[run.job_id] += 1
-            tries = 1 + self._book.jobs[run.job_id].ooms
-            assert self.bodies[run.job_id] <= tries, f"the body of {run.job_id} ran again"
+        job_id, spec = run.job_id, self._world.specs[run.job_id]
+        self.starts[job_id, run.attempt] += 1
+        assert self.starts[job_id, run.attempt] == 1, f"{job_id} started twice"
+        assert job_id not in self.alive, f"{job_id} runs beside its attempt {self.alive}"
+        self.alive[job_id] = run.attempt
+        self.bodies[job_id] += 1
+        again = min(self.ooms[job_id], spec.oom_retries) + spec.retries + spec.has_stand_in
+        assert self.bodies[job_id] <= 1 + again, f"{job_id} ran {self.bodies[job_id]} times"
+        last = self.cancelled.get(job_id, run.attempt)
+        assert run.attempt <= last, f"{job_id} began after it was cancelled"
+
+    def finished(self, run: Run, outcome: str) -> None:
+        self.ooms[run.job_id] += outcome == "oom"
+
+    def gone(self, run: Run) -> None:
+        """No process of this attempt is left."""
+        if self.alive.get(run.job_id) == run.attempt:
+            del self.alive[run.job_id]
+
+    def alarm(self) -> None:
+        assert self.alarms_allowed, "a worker has an attempt that nobody gave it"
+
+    def cancel_acknowledged(self, job_ids: Iterable[str]) -> None:
+        for job_id in job_ids:
+            job = self._world.disk.tables.jobs.get(job_id)
+            if job is None:
+                continue
+            life = self._world.disk.tables.lives.get(job_id)
+            end = self._world.disk.tables.ends.get(job_id)
+            attempt = life.attempt if life else end.attempt if end else 0
+            self.cancelled.setdefault(job_id, attempt)
 
     def look(self, effects: list[Effect]) -> None:
-        """Judge what the broker wants done after one event."""
+        """Judge what the broker decided in one event; nobody has been told yet."""
         story: list[tuple[str, object]] = []
         for effect in effects:
             match effect:
-                case Note("ended", facts):
-                    self.ends[facts["number"]] += 1
-                    assert self.ends[facts["number"]] == 1, f"{facts} ended twice"
-                    story.append(("ended", facts["number"]))
-                case Note("placed", facts):
-                    story.append(("placed", facts["number"]))
-                case Send(_, wire.Accepted(jobs)):
-                    self.accepted |= {one.job_id for one in jobs}
-                case Send(_, wire.Ended(outcomes)):
-                    for outcome in outcomes:
-                        self._judge(outcome)
+                case Note("ended" | "placed" as what, facts):
+                    story.append((what, facts["number"]))
                 case Send(peer, wire.Output(pieces)):
                     for piece in pieces:
                         self._judge_output(piece, peer)
         if any(what == "placed" for what, _ in story):
-            self._judge_grants(story)
+            judge_grants(self._book, story)
+
+    def told(self, message: wire.Message) -> None:
+        """Something leaves the broker: from now on it is a promise."""
+        match message:
+            case wire.Accepted(jobs):
+                for one in jobs:
+                    kept = self._world.disk.tables.jobs
+                    assert one.job_id in kept, f"{one.job_id} was accepted and is not kept"
+                    assert kept[one.job_id].number == one.number, "its number changed"
+                    self.accepted.add(one.job_id)
+            case wire.Ended(outcomes):
+                for outcome in outcomes:
+                    self._judge(outcome)
+            case wire.Refused("unknown-job", _, job_ids):
+                lost = self.accepted.intersection(job_ids)
+                assert not lost, f"accepted, and not known any more: {lost}"
+            case wire.Assign(_, runs):
+                for run in runs:
+                    life = self._world.disk.tables.lives.get(run.job_id)
+                    known = life is None or life.attempt >= run.attempt
+                    assert known, f"{run.job_id} was assigned and that is not kept"
 
     def _judge(self, outcome: Outcome) -> None:
-        said = self.outcomes.setdefault(outcome.job_id, outcome.outcome)
-        assert said == outcome.outcome, f"{outcome.job_id} was {said}, is {outcome.outcome}"
-        if outcome.outcome == "succeeded" and outcome.payload:
-            job_id, attempt, body = outcome.payload.decode().split()
-            assert body == "real", f"{outcome.job_id} returned the value of its stand-in"
-            assert job_id == outcome.job_id, "a value of another job"
-            assert int(attempt) == self._book.jobs[job_id].attempt, "an older attempt's value"
+        job_id, told = outcome.job_id, (outcome.outcome, outcome.payload)
+        kept = self._world.disk.tables.ends
+        assert job_id in kept, f"{job_id} is said to have ended, and that is not kept"
+        said = self.outcomes.setdefault(job_id, told)
+        assert said == told, f"{job_id} was {said}, is {told}"
+        if outcome.outcome == "succeeded":
+            of_job, attempt, body = outcome.payload.decode().split()
+            assert body == "real", f"{job_id} returned the value of its stand-in"
+            assert of_job == job_id, "a value of another job"
+            assert int(attempt) == kept[job_id].attempt, "an older attempt's value"
 
     def _judge_output(self, piece: Piece, peer: Peer) -> None:
         job = self._book.jobs[piece.job_id]
-        watchers = [self._book.sessions[name].peer for name in job.watchers]
-        assert peer in watchers, f"{piece} was told to somebody who does not wait for it"
-        assert job.live, f"{piece} came after the end of its job"
-        assert job.attempt == piece.attempt, f"{piece} is of another attempt"
+        sessions = self._book.sessions
+        watchers = [sessions[name] for name in job.watchers if name in sessions]
+        told = [one for one in watchers if one.peer == peer]
+        assert told, f"{piece} was told to somebody who does not wait for it"
+        # Who was away is told later what he missed, but before he is told of the end.
+        assert job.live or piece.job_id in told[0].unreceived, f"{piece} came after the end"
+        assert piece.attempt <= job.attempt, f"{piece} is of another attempt"
 
-    def _judge_grants(self, story: list[tuple[str, object]]) -> None:
-        """Check each grant against what was promised and measured when it was made."""
-        by_number: dict[object, Job] = {job.number: job for job in self._book.jobs.values()}
-        jobs = [(what, by_number[number]) for what, number in story]
-        for at, (what, job) in enumerate(jobs):
-            if what != "placed":
-                continue
-            later = {one.job_id for what, one in jobs[at + 1 :] if what == "placed"}
-            still = {one.job_id for what, one in jobs[at + 1 :] if what == "ended"}
-            exempt = self._exempt(job, later | {job.job_id}, still)
-            ledger = self._book.workers[job.worker].ledger
-            promised = sum(
-                max(lease.lease_bytes, lease.used_bytes)
-                for job_id, lease in ledger.leases.items()
-                if job_id not in exempt and job_id not in later
-            )
-            total = promised + ledger.foreign_bytes + ledger.idle_bytes
-            nothing = ledger.leases[job.job_id].lease_bytes == 0
-            assert nothing or total <= ledger.facts.total_bytes, (
-                f"{job.job_id} was granted on {job.device}: {total} of "
-                f"{ledger.facts.total_bytes} bytes"
-            )
+    def look_at_disk(self) -> None:
+        """What was promised is there, whatever became of the broker that promised it."""
+        tables = self._world.disk.tables
+        lost = self.accepted - tables.jobs.keys()
+        assert not lost, f"accepted, and not kept any more: {lost}"
+        for job_id, (outcome, _) in self.outcomes.items():
+            assert tables.ends[job_id].outcome.outcome == outcome, f"{job_id}: not {outcome}"
+        for job_id in self.cancelled:
+            end = tables.ends.get(job_id)
+            was = end.outcome.outcome if end else "cancelled"
+            assert was == "cancelled", f"the cancel of {job_id} was acknowledged, it {was}"
 
-    def _exempt(self, job: Job, later: set[str], still: set[str]) -> set[str]:
-        """Who waits for this job: its ancestors, or everybody if nobody would ever end."""
-        ancestors = set(self._ancestors(job))
-        leased = {
-            job_id
-            for worker in self._book.workers.values()
-            for job_id in worker.ledger.leases
-            if job_id not in later
-        }
-        waiting = {
-            child.spec.parent
-            for child in self._book.jobs.values()
-            if (child.live or child.job_id in still) and not child.spec.detached
-        }
-        return ancestors | leased if ancestors and leased <= waiting else ancestors
-
-    def _ancestors(self, job: Job) -> Iterator[str]:
-        parent = self._book.jobs.get(job.spec.parent)
-        while parent is not None and parent.live:
-            yield parent.job_id
-            parent = self._book.jobs.get(parent.spec.parent)
+    def power_cut(self) -> None:
+        """Of attached jobs nobody is left who was promised anything."""
+        gone = {one for one in self._world.specs if not self._world.specs[one].detached}
+        self.accepted -= gone
+        self.outcomes = {one: how for one, how in self.outcomes.items() if one not in gone}
+        self.cancelled = {one: at for one, at in self.cancelled.items() if one not in gone}
+        self.alarms_allowed = True

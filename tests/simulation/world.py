@@ -1,45 +1,66 @@
-"""A seeded world around the real broker core: every message goes through the real codec."""
+"""A seeded world around the real broker core: every message goes through the real codec.
 
+Messages leave only after what led to them was committed to the model of a disk; the broker
+may be killed between any two of these steps, and starts anew from the disk.
+"""
+
+import os
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import Final
 
 from broker.core import BrokerCore
-from broker.effects import Effect, Note, Send, Watch
+from broker.effects import Effect, Note, Quit, Send, Watch
+from broker.settings import Settings
 from grn_zmq import wire
-from tests.simulation.actors import Actor, SimClient, SimWorker
+from grn_zmq.records import JobSpec
+from tests.simulation.actors import Actor
+from tests.simulation.clients import SimClient
+from tests.simulation.disk import SimDisk
+from tests.simulation.ending import drain, judge_the_end
 from tests.simulation.oracle import Oracle
 from tests.simulation.stage import Slot
+from tests.simulation.workers import SimWorker
 
-STEPS: Final = 300
+STEPS: Final = int(os.environ.get("GRN_SIM_STEPS", "300"))
 MOST_JOBS: Final = 40
-MOST_ROUNDS: Final = 400
-EPOCH: Final = 7
+# Everything happens a little faster here, so that a story of a minute has room for it.
+SETTINGS: Final = Settings(return_s=3.0, return_after_start_s=10.0, away_s=6.0)
 
 
 class World:
-    """Clients, workers, the kernel and time; all that happens follows from the seed."""
+    """Clients, workers, the kernel, a disk and time; all that happens follows from the seed."""
 
     def __init__(self, seed: int) -> None:
-        self.rng = Random(seed)
+        self.rng = rng = Random(seed)
         self.now = 0.0
-        self.core = BrokerCore(EPOCH, pid=1)
-        self.oracle = Oracle(self.core.book)
+        self.boot = 1
+        self.epoch = 0
+        self.disk = SimDisk()
+        self.oracle = Oracle(self)
         self.census: Counter[str] = Counter()
         self.actors: dict[bytes, Actor] = {}
         self.clients: list[SimClient] = []
         self.strays: list[tuple[bytes, wire.Message]] = []
         self.dying: list[str] = []
+        self.broken: list[bytes] = []
         self.job_ids: list[str] = []
+        self.specs: dict[str, JobSpec] = {}
         self.draining = False
+        self.up = True
+        self.down_until = 0.0
+        self._turn: list[Effect] = []
         self._ids = 0
         self._connections = 0
-        rng = self.rng
+        # Some stories are quiet, so that long ones are told too.
+        self.crashes = rng.choice([0.0, 0.01, 0.03])
         self.slots = [
             Slot(index, rng.choice([600, 1000, 2000]), rng.choice([None, None, 1, 2, 3]))
             for index in range(rng.choice([1, 1, 2, 3]))
         ]
+        self.core = self._new_broker()
         self.workers = [SimWorker(self, slot) for slot in self.slots]
         for _ in range(rng.choice([1, 2, 3])):
             self.new_client()
@@ -64,7 +85,7 @@ class World:
 
     def lives(self, name: str) -> bool:
         """Whether the process of this session or incarnation is there."""
-        names = [one.session for one in self._living_clients()]
+        names = [one.session for one in self.clients if one.alive]
         return name in names or name in [one.incarnation for one in self.workers if one.alive]
 
     def run(self) -> None:
@@ -72,79 +93,199 @@ class World:
         for _ in range(STEPS):
             self.now += self.rng.choice([0.0, 0.01, 0.1, 0.5])
             self._step()
-        self._drain()
-        self._judge_the_end()
+        self.finish()
+
+    def finish(self) -> None:
+        """Let all work be done, and see that nothing is missing."""
+        drain(self)
+        judge_the_end(self)
 
     def _step(self) -> None:
         chance = self.rng.random()
-        if chance < 0.45:
+        if not self.up and self.now >= self.down_until:
+            self.start_broker()
+        elif chance < 0.45:
             for _ in range(self.rng.choice([1, 3, 6])):
-                self._deliver_one()
+                self.deliver_one()
         elif chance < 0.50:
-            self._kernel()
+            self.kernel()
         elif chance < 0.54:
-            self._after(self.core.tick(self.now))
+            self.tick()
         elif chance < 0.72:
             self._client_acts()
-        else:
+        elif chance < 0.997 or not self.crashes:
             self._worker_acts()
+        else:
+            self.cut_power()
+        self._end_turn()
         if self.rng.random() < 0.1:
             self._nothing_waits_that_could_run()
 
-    def _deliver_one(self) -> None:
+    def deliver_one(self) -> None:
         """One message arrives somewhere; each connection keeps its order."""
         if self.strays and self.rng.random() < 0.2:
             peer, message = self.strays.pop(self.rng.randrange(len(self.strays)))
-            self._hand_over(peer, message)
+            self.hand_over(peer, message)
             return
-        actors = [*self._living_clients(), *self._living_workers()]
+        actors = [*self.living_clients(), *self.living_workers()]
         senders = [one for one in actors if one.outbox]
         readers = [one for one in actors if one.inbox]
-        if senders and self.rng.random() < 0.5:
-            self._deliver(self.rng.choice(senders))
+        if self.up and senders and self.rng.random() < 0.5:
+            self.deliver(self.rng.choice(senders))
         elif readers:
             self.rng.choice(readers).read()
 
-    def _deliver(self, actor: Actor) -> None:
-        self._hand_over(actor.peer, actor.outbox.popleft())
+    def deliver(self, actor: Actor) -> None:
+        self.hand_over(actor.peer, actor.outbox.popleft())
 
-    def _hand_over(self, peer: bytes, message: wire.Message) -> None:
-        self.census[message.kind] += 1
-        self._after(self.core.handle(peer, wire.decode(wire.encode(message)), self.now))
+    def hand_over(self, peer: bytes, message: wire.Message) -> None:
+        if self.up:
+            self.census[message.kind] += 1
+            received = wire.decode(wire.encode(message))
+            self._after(self.core.handle(peer, received, self.now))
+
+    def tick(self) -> None:
+        if self.up:
+            self._after(self.core.tick(self.now))
+
+    def kernel(self) -> None:
+        """The kernel tells the broker that a process is gone, or a connection."""
+        if not self.up:
+            return
+        if self.dying and (not self.broken or self.rng.random() < 0.5):
+            name = self.dying.pop(self.rng.randrange(len(self.dying)))
+            self._after(self.core.lose(name, self.now))
+        elif self.broken:
+            self.core.disconnected(self.broken.pop(), self.now)
+            self._after([])
 
     def _after(self, effects: list[Effect]) -> None:
-        """Check every rule, then carry out what the core wants."""
+        """Check every rule; what is to be done waits for the end of the turn."""
         self.core.check()
         self.oracle.look(effects)
+        self._turn += effects
         for effect in effects:
             if isinstance(effect, Watch) and not self.lives(effect.name):
                 self.dying.append(effect.name)
-            if isinstance(effect, Send):
-                actor = self.actors.get(effect.peer)
-                if actor is not None and actor.alive and actor.peer == effect.peer:
-                    self.census[effect.message.kind] += 1
-                    actor.inbox.append(wire.decode(wire.encode(effect.message)))
+        if self.rng.random() < 0.5:
+            self._end_turn()
 
-    def _kernel(self) -> None:
-        """The kernel tells the broker that a process is gone."""
-        if self.dying:
-            name = self.dying.pop(self.rng.randrange(len(self.dying)))
-            self._after(self.core.lose(name, self.now))
+    def _end_turn(self) -> None:
+        killed = self.rng.random() < self.crashes and not self.draining and bool(self._turn)
+        self.end_turn(self.rng.choice(["before", "after", "amid"]) if killed else "")
+
+    def end_turn(self, when: str = "") -> None:
+        """Commit, then send; unless the broker is killed before, after or amid these."""
+        effects, self._turn = self._turn, []
+        if not self.up:
+            return
+        if when == "before":
+            self.kill_broker()
+            return
+        self.commit()
+        sends = [one for one in effects if isinstance(one, Send)]
+        if when:
+            sends = sends[: 0 if when == "after" else self.rng.randint(0, len(sends))]
+        for send in sends:
+            self.transmit(send)
+        if when:
+            self.kill_broker()
+        elif any(isinstance(one, Quit) for one in effects):
+            self.census["quit"] += 1
+            self.kill_broker()
+
+    def commit(self) -> None:
+        batch = self.core.take_batch()
+        if not batch.empty:
+            self.disk.write(batch)
+
+    def transmit(self, send: Send) -> None:
+        """A message leaves, with what of it was in the journal only."""
+        message = send.message
+        if isinstance(message, wire.Assign):
+            runs = tuple(
+                replace(run, payload=self.disk.payload(run.job_id))
+                if run.job_id in send.fetch
+                else run
+                for run in message.runs
+            )
+            message = replace(message, runs=runs)
+        elif isinstance(message, wire.Ended) and send.fetch:
+            outcomes = tuple(
+                replace(one, payload=self.disk.result(one.job_id)) for one in message.outcomes
+            )
+            message = replace(message, outcomes=outcomes)
+        self.oracle.told(message)
+        actor = self.actors.get(send.peer)
+        if actor is not None and actor.alive and actor.peer == send.peer:
+            self.census[message.kind] += 1
+            actor.inbox.append(wire.decode(wire.encode(message)))
+
+    def kill_broker(self) -> None:
+        """All that was not committed is gone, and so are all connections."""
+        self.census["kill"] += 1
+        self.up = False
+        self.down_until = self.now + self.rng.choice([0.0, 0.2, 2.0])
+        self._turn = []
+        self.strays.clear()
+        self.broken.clear()
+
+    def _new_broker(self) -> BrokerCore:
+        self.epoch += 1
+        self.up = True
+        return BrokerCore(self.epoch, pid=self.epoch, settings=SETTINGS)
+
+    def start_broker(self) -> None:
+        """Another broker takes over from the disk, and everybody finds it."""
+        self.oracle.look_at_disk()
+        self.core = self._new_broker()
+        self.dying.clear()  # who is watched is looked at anew
+        self._after(self.core.restore(self.disk.kept(self.epoch), self.now))
+        while self.dying and self.up:  # before anybody can connect
+            self.kernel()
+        self._end_turn()
+        for client in self.clients:
+            if client.alive:
+                client.find_new_broker()
+        for worker in self.workers:
+            if worker.alive:
+                worker.find_new_broker()
+                if self.rng.random() < 0.2 and not self.draining:
+                    # Longer than anybody waits for it, perhaps.
+                    worker.silent_until = self.now + self.rng.uniform(5.0, 25.0)
+
+    def cut_power(self) -> None:
+        """Nobody survives, and of what was written only what was flushed, and perhaps more."""
+        self.census["power"] += 1
+        for client in self.clients:
+            client.alive = False
+        for worker in self.workers:
+            if worker.alive:
+                worker.crash()
+        for slot in self.slots:
+            slot.spool.cut_power(self.rng)
+        self.boot += 1
+        self.kill_broker()
+        self.disk.cut_power(self.rng)
+        self.oracle.power_cut()
+        self.start_broker()
 
     def _nothing_waits_that_could_run(self) -> None:
+        if not self.up:
+            return
         effects = self.core.tick(self.now)
-        placed = [one for one in effects if isinstance(one, Note) and one.text == "placed"]
-        assert not placed, "a job waited although it could run"
+        texts = {one.text for one in effects if isinstance(one, Note)}
+        assert texts != {"placed"}, "a job waited although it could run"
         self._after(effects)
 
-    def _living_clients(self) -> list[SimClient]:
-        return [one for one in self.clients if one.alive]
+    def living_clients(self) -> list[SimClient]:
+        return [one for one in self.clients if one.alive and self.now >= one.silent_until]
 
-    def _living_workers(self) -> list[SimWorker]:
+    def living_workers(self) -> list[SimWorker]:
         return [one for one in self.workers if one.alive and self.now >= one.silent_until]
 
     def _client_acts(self) -> None:
-        clients = self._living_clients()
+        clients = self.living_clients()
         if not clients:
             self.new_client()
             return
@@ -158,11 +299,14 @@ class World:
             (client.ask, 2),
             (client.send_blobs, 2),
             (client.reconnect, 3),
+            (client.fall_silent, 1),
         ]
         if len(self.job_ids) < MOST_JOBS:
             acts.append((client.submit, 12))
         if not client.parent:
             acts.append((client.die, 1))
+        if self.rng.random() < 0.1:
+            acts.append((client.stop, 1))
         self._do(acts)
 
     def _worker_acts(self) -> None:
@@ -171,7 +315,7 @@ class World:
             self.workers[slot.index] = SimWorker(self, slot)
             return
         worker = self.workers[slot.index]
-        if not worker.welcomed or self.now < worker.silent_until:
+        if self.now < worker.silent_until:
             return
         acts: list[tuple[Callable[[], None], int]] = [
             (worker.start, 30),
@@ -181,8 +325,11 @@ class World:
             (worker.print_something, 2),
             (worker.repeat_results, 3),
             (worker.repeat_something, 4),
+            (worker.mend_spool, 3),
             (worker.reconnect, 2),
             (worker.fall_silent, 1),
+            (worker.leave, 1),
+            (worker.go_if_done, 10),
             (worker.crash, 1),
         ]
         if len(self.job_ids) < MOST_JOBS:
@@ -193,77 +340,3 @@ class World:
         (act,) = self.rng.choices([one for one, _ in acts], [weight for _, weight in acts])
         self.census[act.__name__] += 1
         act()
-
-    def _drain(self) -> None:
-        """Faults stop, everybody comes back, and all work is done."""
-        self.draining = True
-        for slot in self.slots:
-            slot.foreign = 0
-            if not self.workers[slot.index].alive:
-                self.workers[slot.index] = SimWorker(self, slot)
-            self.workers[slot.index].silent_until = 0.0
-            self.workers[slot.index].idle = 0
-        for _ in range(MOST_ROUNDS):
-            self._round()
-            if self._all_is_done():
-                return
-        live = [
-            (job.number, job.state.value) for job in self.core.book.jobs.values() if job.live
-        ]
-        held = [str(self.core.why(job, self.now)) for job in self.core.book.waiting]
-        raise AssertionError(f"the work is never done: {live}, {held}")
-
-    def _round(self) -> None:
-        self.now += 1.0
-        while self.dying:
-            self._kernel()
-        while self.strays:
-            peer, message = self.strays.pop(0)
-            self._hand_over(peer, message)
-        for worker in self.workers:
-            worker.report()
-            worker.repeat_results()
-            for _ in range(len(worker.runs)):
-                worker.start()
-            worker.end_well()
-        for client in self._living_clients():
-            while client.releases:
-                client.release()
-        self._deliver_all()
-        self._after(self.core.tick(self.now))
-
-    def _deliver_all(self) -> None:
-        actors = [*self._living_clients(), *self.workers]
-        while any(one.outbox for one in actors):
-            for actor in actors:
-                while actor.outbox:
-                    self._deliver(actor)
-                while actor.inbox:
-                    actor.read()
-
-    def _all_is_done(self) -> bool:
-        idle = not any(one.runs or one.unrecorded for one in self.workers)
-        quiet = not self.dying and not any(
-            one.inbox or one.outbox for one in [*self._living_clients(), *self.workers]
-        )
-        return idle and quiet and not any(job.live for job in self.core.book.jobs.values())
-
-    def _judge_the_end(self) -> None:
-        book, oracle = self.core.book, self.oracle
-        assert oracle.accepted <= book.jobs.keys(), "an accepted job is not known any more"
-        assert all(oracle.ends[job.number] == 1 for job in book.jobs.values())
-        assert not any(worker.ledger.leases for worker in book.workers.values())
-        assert len(book.waiting) == 0
-        for job in book.jobs.values():
-            if job.outcome is not None and job.outcome.outcome == "succeeded":
-                assert oracle.bodies[job.job_id] >= 1, f"{job.job_id} succeeded without running"
-        for client in self._living_clients():
-            assert not client.unaccepted, "a submission was never answered"
-            untold = client.waiting | client.attached
-            assert not untold, f"{client.session} was not told of {untold}"
-            self.dying.append(client.session)
-            client.alive = False
-        while self.dying:
-            self._kernel()
-        assert len(book.blobs) == 0, "blobs are kept that nobody needs"
-        assert not book.sessions

@@ -1,0 +1,123 @@
+"""A model of the journal: what was committed is there, what was not durable may vanish."""
+
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from broker.cells import Cell, CellId
+from broker.changes import Batch, Death, End, Kept, KeptJob, KeptSession, Life, NewJob
+from grn_zmq.records import Blob
+
+
+@dataclass
+class Tables:
+    """What is on the disk. Every value is immutable, so a copy of the tables is a snapshot."""
+
+    jobs: dict[str, NewJob] = field(default_factory=dict)
+    lives: dict[str, Life] = field(default_factory=dict)
+    ends: dict[str, End] = field(default_factory=dict)
+    expired: dict[str, None] = field(default_factory=dict)
+    sessions: dict[str, KeptSession] = field(default_factory=dict)
+    blobs: dict[str, Blob] = field(default_factory=dict)
+    cells: dict[CellId, Cell] = field(default_factory=dict)
+    deaths: list[Death] = field(default_factory=list)
+    last_number: int = 0
+
+    def copy(self) -> "Tables":
+        new = Tables(last_number=self.last_number)
+        for name in self.__dataclass_fields__.keys() - {"last_number"}:
+            setattr(new, name, getattr(self, name).copy())
+        return new
+
+    def apply(self, batch: Batch) -> None:
+        """Write one batch; whatever contradicts what is there is a broken promise."""
+        for new in batch.jobs:
+            assert new.spec.job_id not in self.jobs, f"{new.spec.job_id} is kept twice"
+            assert new.number > self.last_number, f"number {new.number} was used before"
+            self.jobs[new.spec.job_id] = new
+            self.last_number = new.number
+        for life in batch.lives:
+            assert life.job_id in self.jobs, f"{life.job_id} lives and was never kept"
+            assert life.job_id not in self.ends, f"{life.job_id} lives after its end"
+            before = self.lives.get(life.job_id)
+            assert before is None or before.attempt <= life.attempt, "an older attempt"
+            self.lives[life.job_id] = life
+        for end in batch.ends:
+            assert end.job_id in self.jobs, f"{end.job_id} ended and was never kept"
+            assert end.job_id not in self.ends, f"{end.job_id} ended twice"
+            self.lives.pop(end.job_id, None)
+            self.ends[end.job_id] = end
+        self._let_go(batch)
+        for name in batch.lost_sessions:
+            self.sessions.pop(name, None)
+        self.sessions |= {one.name: one for one in batch.sessions}
+        self.blobs |= {one.digest: one for one in batch.blobs}
+        for digest in batch.lost_blobs:
+            self.blobs.pop(digest, None)
+        for job_type in batch.forgotten_types:
+            self.cells = {one: c for one, c in self.cells.items() if one.job_type != job_type}
+        self.cells |= batch.cells
+        self.deaths += batch.deaths
+
+    def _let_go(self, batch: Batch) -> None:
+        for job_id in batch.expired:
+            end = self.ends[job_id]
+            self.ends[job_id] = replace(end, outcome=replace(end.outcome, payload=b""))
+            self.expired[job_id] = None
+        for job_id in batch.forgotten:
+            del self.ends[job_id], self.jobs[job_id]
+
+
+class SimDisk:
+    """The state file of the broker, and the snapshot that a power cut cannot touch."""
+
+    def __init__(self) -> None:
+        self.tables = Tables()
+        self._safe = Tables()
+        self._since: list[Batch] = []
+
+    def write(self, batch: Batch) -> None:
+        self.tables.apply(batch)
+        self._since.append(batch)
+        if batch.durable:
+            self._safe, self._since = self.tables.copy(), []
+
+    def cut_power(self, rng: Random) -> None:
+        """Lose what was not flushed, from some batch on."""
+        self.tables = self._safe.copy()
+        for batch in self._since[: rng.randint(0, len(self._since))]:
+            self.tables.apply(batch)
+        self._safe, self._since = self.tables.copy(), []
+
+    def payload(self, job_id: str) -> bytes:
+        return self.tables.jobs[job_id].spec.payload
+
+    def result(self, job_id: str) -> bytes:
+        return self.tables.ends[job_id].outcome.payload
+
+    def kept(self, epoch: int) -> Kept:
+        """What the next broker starts from, as the journal would give it."""
+        tables = self.tables
+        return Kept(
+            epoch=epoch,
+            last_number=tables.last_number,
+            jobs=[self._job(one) for one in tables.jobs.values()],
+            sessions=list(tables.sessions.values()),
+            blobs=list(tables.blobs.values()),
+            cells=[(one, replace(cell)) for one, cell in tables.cells.items()],
+            deaths=list(tables.deaths),
+        )
+
+    def _job(self, new: NewJob) -> KeptJob:
+        spec, job_id = new.spec, new.spec.job_id
+        bare = replace(new, spec=replace(spec, payload=b""))
+        end = self.tables.ends.get(job_id)
+        if end is None:
+            life = self.tables.lives[job_id]
+            return KeptJob(bare, life=life, payload_bytes=len(spec.payload))
+        told = replace(end, outcome=replace(end.outcome, payload=b""))
+        return KeptJob(
+            bare,
+            end=told,
+            expired=job_id in self.tables.expired,
+            result_bytes=len(end.outcome.payload),
+        )

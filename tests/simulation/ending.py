@@ -1,0 +1,104 @@
+"""How a story ends: faults stop, all work is done, and nothing may be missing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tests.simulation.workers import SimWorker
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+MOST_ROUNDS: Final = 400
+
+
+def drain(world: World) -> None:
+    """Faults stop, everybody comes back, and all work is done."""
+    world.draining = True
+    for slot in world.slots:
+        slot.foreign = 0
+    for client in world.clients:
+        client.silent_until = 0.0
+    for _ in range(MOST_ROUNDS):
+        _round(world)
+        if _all_is_done(world):
+            return
+    live = [(job.number, job.state.value) for job in world.core.book.jobs.values() if job.live]
+    held = [str(world.core.why(job, world.now)) for job in world.core.book.waiting]
+    raise AssertionError(f"the work is never done: {live}, {held}")
+
+
+def _round(world: World) -> None:
+    world.now += 1.0
+    if not world.up:
+        world.start_broker()
+    while world.up and (world.dying or world.broken):
+        world.kernel()
+    while world.strays:
+        world.hand_over(*world.strays.pop(0))
+    for slot in world.slots:
+        worker = world.workers[slot.index]
+        worker.silent_until, worker.idle, worker.spool_broken = 0.0, 0, False
+        if not worker.alive:
+            world.workers[slot.index] = worker = SimWorker(world, slot)
+        worker.report()
+        worker.repeat_results()
+        for _ in range(len(worker.runs)):
+            worker.start()
+        worker.end_well()
+        worker.go_if_done()
+    for client in world.living_clients():
+        client.release()
+    _deliver_all(world)
+    world.tick()
+    world.end_turn()
+
+
+def _deliver_all(world: World) -> None:
+    while world.up:
+        actors = [*world.living_clients(), *world.living_workers()]
+        if not any(one.outbox or one.inbox for one in actors):
+            return
+        while world.dying and world.up:
+            world.kernel()
+        for actor in actors:
+            while actor.outbox and world.up:
+                world.deliver(actor)
+            world.end_turn()
+            while actor.inbox:
+                actor.read()
+
+
+def _all_is_done(world: World) -> bool:
+    idle = not any(one.runs or one.unrecorded or one.leaving for one in world.workers)
+    quiet = not world.dying and not any(
+        one.inbox or one.outbox for one in [*world.living_clients(), *world.workers]
+    )
+    live = any(job.live for job in world.core.book.jobs.values())
+    return world.up and idle and quiet and not live and not world.core.book.stopping
+
+
+def judge_the_end(world: World) -> None:
+    book, oracle = world.core.book, world.oracle
+    oracle.look_at_disk()
+    tables = world.disk.tables
+    assert tables.jobs.keys() == tables.ends.keys() == book.jobs.keys()
+    assert not tables.lives, f"{tables.lives} are kept as live"
+    assert not any(worker.ledger.leases for worker in book.workers.values())
+    assert len(book.waiting) == len(book.adrift) == 0
+    assert not book.bound
+    for job_id, end in tables.ends.items():
+        if end.outcome.outcome == "succeeded":
+            assert oracle.bodies[job_id] >= 1, f"{job_id} succeeded without running"
+    for client in world.living_clients():
+        assert not client.unaccepted, "a submission was never answered"
+        untold = client.waiting | client.attached
+        assert not untold, f"{client.session} was not told of {untold}"
+        world.dying.append(client.session)
+        client.alive = False
+    while world.dying:
+        world.kernel()
+    world.end_turn()
+    assert len(book.blobs) == len(tables.blobs) == 0, "blobs are kept that nobody needs"
+    assert not book.sessions
+    assert not tables.sessions

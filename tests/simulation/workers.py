@@ -1,0 +1,295 @@
+"""Simulated workers: they do what real ones do, and what those do on bad days."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from grn_zmq import wire
+from grn_zmq.records import AttemptId, Begun, Held, Piece, Result, Run, Use
+from tests.builders import MIB, a_greet, a_result
+from tests.simulation.actors import Actor
+from tests.simulation.clients import SimClient
+from tests.simulation.oracle import of_result
+from tests.simulation.spool import Attempt
+from tests.simulation.stage import NEEDS, OUTCOMES, Slot
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+
+@dataclass
+class SimRun:
+    """An attempt in the hands of a simulated worker."""
+
+    run: Run
+    running: bool = False
+    ending: bool = False
+    given_up: bool = False
+    used: int = 0
+    peak: int = 0
+    child: SimClient | None = None
+    patient: bool = True
+
+    @property
+    def attempt(self) -> Attempt:
+        return self.run.job_id, self.run.attempt
+
+    @property
+    def waits(self) -> bool:
+        """Whether its function is in a call of another job."""
+        return self.patient and self.child is not None and bool(self.child.waiting)
+
+
+class SimWorker(Actor):
+    """One incarnation of the worker of a device. What it begins and ends is in the spool."""
+
+    def __init__(self, world: World, slot: Slot) -> None:
+        super().__init__(world)
+        self.slot = slot
+        self.incarnation = world.new_id()
+        self.epoch = 0
+        self.greeting = 0
+        self.idle = 0
+        self.blobs: set[str] = set()
+        self.runs: dict[Attempt, SimRun] = {}
+        self.unrecorded: dict[Attempt, Result] = {}
+        self.interrupted: set[Attempt] = set()
+        self.spool_broken = False
+        self.leaving = False
+        for attempt, result in slot.spool.left():
+            if result is None:
+                self.interrupted.add(attempt)
+            else:
+                self.unrecorded[attempt] = result
+        self.greet()
+
+    def greet(self) -> None:
+        """Say what is here; from now on nothing counts that was said before the answer."""
+        self.greeting += 1
+        self.welcomed = False
+        inventory = [
+            *(Held(*one, "running") for one in self.runs),
+            *(Held(*one, "finished") for one in self.unrecorded),
+            *(Held(*one, "interrupted") for one in sorted(self.interrupted)),
+        ]
+        self.rng.shuffle(inventory)
+        self.say(
+            a_greet(
+                self.slot.index,
+                self.slot.total,
+                incarnation=self.incarnation,
+                boot_id=f"boot {self.world.boot}",
+                max_jobs=self.slot.max_jobs,
+                inventory=tuple(inventory),
+                greeting=self.greeting,
+            )
+        )
+
+    def read(self) -> None:
+        message = self.inbox.popleft()
+        match message:
+            case wire.Welcome(_, epoch, _, greeting) if self.believes(greeting):
+                self.welcomed, self.epoch = True, epoch
+                self._repeat_all()
+            case wire.Refused("device-taken" | "greet-first"):
+                self.greet()
+            case wire.Blobs(blobs):
+                self.blobs |= {blob.digest for blob in blobs}
+            case wire.EndIdle():
+                self.idle = 0
+            case _ if self.welcomed:
+                self._obey(message)
+
+    def believes(self, greeting: int) -> bool:
+        return greeting == self.greeting
+
+    def _obey(self, message: wire.Message) -> None:
+        match message:
+            case wire.Assign(epoch, runs) if epoch == self.epoch:
+                self._take(runs)
+            case wire.End(epoch, how, attempts) if epoch == self.epoch:
+                for named in attempts:
+                    if one := self.runs.get((named.job_id, named.attempt)):
+                        one.ending, one.given_up = True, how == "kill"
+            case wire.Release(runs):
+                for released in runs:
+                    if one := self.runs.get((released.job_id, released.attempt)):
+                        self._finish(one, "failed" if released.failed else "succeeded")
+            case wire.Recorded(epoch, attempts) if epoch == self.epoch:
+                self._forget(attempts)
+            case wire.Unknown(epoch, attempts) if epoch == self.epoch:
+                self.world.oracle.alarm()
+                self._forget(attempts)
+            case wire.Leave():
+                self.leave()
+
+    def _forget(self, attempts: tuple[AttemptId, ...]) -> None:
+        for one in attempts:
+            attempt = one.job_id, one.attempt
+            if attempt in self.unrecorded or attempt in self.interrupted:
+                self.slot.spool.recorded(attempt)
+            self.unrecorded.pop(attempt, None)
+            self.interrupted.discard(attempt)
+
+    def _take(self, runs: tuple[Run, ...]) -> None:
+        if self.leaving:
+            return  # its next incarnation tells that it never began these
+        if not self.world.draining and self.rng.random() < 0.03:
+            self.spool_broken = True
+            declined = tuple(AttemptId(run.job_id, run.attempt) for run in runs)
+            self.say(wire.Declined(self.epoch, "No space left on device", declined))
+            return
+        for run in runs:
+            assert run.payload == self.world.specs[run.job_id].payload, "other arguments"
+            attempt = run.job_id, run.attempt
+            assert attempt not in self.runs, f"{attempt} was assigned twice"
+            self.runs[attempt] = SimRun(run, patient=self.rng.random() < 0.9)
+            if run.function and run.function not in self.blobs:
+                self.say(wire.Want((run.function,)))
+
+    def _repeat_all(self) -> None:
+        self.report()
+        begun = []
+        for one in self.runs.values():
+            if one.run.function and one.run.function not in self.blobs:
+                self.say(wire.Want((one.run.function,)))
+            if one.running:
+                begun.append(_begun(one.run))
+        if begun:
+            self.say(wire.Started(tuple(begun)))
+        self.repeat_results()
+
+    def start(self) -> None:
+        """Begin one attempt that has all it needs: it is in the spool before it runs."""
+        ready = [
+            one
+            for one in self.runs.values()
+            if not one.running and (not one.run.function or one.run.function in self.blobs)
+        ]
+        if ready:
+            one = self.rng.choice(ready)
+            one.running = True
+            self.slot.spool.started(one.attempt, sync=one.run.detached)
+            self.world.oracle.started(one.run)
+            self.say(wire.Started((_begun(one.run),)))
+
+    def grow(self) -> None:
+        """Running jobs take and free memory, now and then more than they ever did."""
+        for one in self.runs.values():
+            if one.running:
+                most = NEEDS[one.run.job_type] * self.rng.choice([1.0, 1.0, 2.5])
+                one.used = int(most * self.rng.random()) * MIB
+                one.peak = max(one.peak, one.used)
+        self.report()
+
+    def report(self) -> None:
+        if self.spool_broken:
+            return
+        uses = tuple(Use(*one.attempt, one.used) for one in self.runs.values())
+        foreign, idle = self.slot.foreign * MIB, self.idle * MIB
+        self.say(wire.Report(foreign, foreign, idle, 0.0, uses))
+
+    def mend_spool(self) -> None:
+        self.spool_broken = False
+
+    def strangers(self) -> None:
+        self.slot.foreign = self.rng.choice([0, 0, 100, 400, self.slot.total])
+        self.idle = self.rng.choice([0, 0, 30, 60])
+        self.report()
+
+    def end_some(self) -> None:
+        """One attempt ends as its function, a signal or the broker wants it."""
+        able = [one for one in self.runs.values() if self._can_end(one)]
+        if able:
+            one = self.rng.choice(able)
+            good = one.running and self.rng.random() < (0.1 if one.ending else 0.7)
+            self._finish(one, "succeeded" if good else self.rng.choice(OUTCOMES))
+
+    def _can_end(self, one: SimRun) -> bool:
+        if one.run.kind == "inline":  # ends with its caller, or by its release
+            return one.given_up or not self.world.lives(one.run.session)
+        if one.ending:
+            return True
+        return one.running and not one.waits
+
+    def end_well(self) -> None:
+        """Everything that can return does so."""
+        for one in [one for one in self.runs.values() if self._can_end(one)]:
+            good = one.running and not one.ending
+            self._finish(one, "succeeded" if good else "cancelled")
+
+    def _finish(self, one: SimRun, outcome: str) -> None:
+        run = one.run
+        if outcome == "oom" and not one.running:
+            outcome = "failed"
+        self._gone(one)
+        need = int(NEEDS[run.job_type] * self.rng.uniform(0.8, 1.0)) * MIB
+        error = self.rng.choice(["ValueError", "KeyError"]) if outcome == "failed" else ""
+        result = a_result(
+            attempt=run.attempt,
+            job_id=run.job_id,
+            outcome=outcome,
+            peak_bytes=max(one.peak, need),
+            asked_bytes=self.rng.choice([0, 50 * MIB]) if outcome == "oom" else 0,
+            payload=of_result(run),
+            error_type=error if one.running else "JobNotStarted",
+            error_bases=(error, "Exception") if error else (),
+        )
+        self.world.oracle.finished(run, outcome)
+        self.slot.spool.finished(one.attempt, result, sync=run.detached)
+        self.unrecorded[one.attempt] = result
+        self.say(wire.Finished(self.epoch, (result,)))
+
+    def _gone(self, one: SimRun) -> None:
+        del self.runs[one.attempt]
+        self.world.oracle.gone(one.run)
+        if one.child is not None and one.child.alive:
+            one.child.die()
+
+    def call_a_job(self) -> None:
+        """The function of a running attempt submits jobs itself."""
+        able = [one for one in self.runs.values() if one.running and one.child is None]
+        for one in able[:1]:
+            depth = self.world.depth_of(one.run.job_id) + 1
+            if depth <= 4:
+                one.child = self.world.new_client(one.run.job_id, depth)
+                one.child.submit()
+
+    def print_something(self) -> None:
+        pieces = tuple(Piece(*one, "stdout", b"x") for one in self.runs)
+        if pieces:
+            self.say(wire.Output(pieces))
+
+    def repeat_results(self) -> None:
+        for result in self.unrecorded.values():
+            self.say(wire.Finished(self.epoch, (result,)))
+
+    def repeat_something(self) -> None:
+        """A message arrives again, long after its time."""
+        old = [one for one in self.said if isinstance(one, wire.Started | wire.Finished)]
+        if old:
+            self.outbox.append(self.rng.choice(old))
+
+    def leave(self) -> None:
+        """An orderly end: jobs are ended, their results handed over."""
+        if not self.leaving:
+            self.leaving = True
+            self.say(wire.Leaving())
+            for one in list(self.runs.values()):
+                self._finish(one, "killed" if one.running else "cancelled")
+
+    def go_if_done(self) -> None:
+        if self.leaving and not self.unrecorded:
+            self.crash()
+
+    def crash(self) -> None:
+        self.alive = False
+        self.world.strays += [(self.peer, message) for message in self.outbox]
+        self.world.dying.append(self.incarnation)
+        for one in list(self.runs.values()):
+            self._gone(one)
+
+
+def _begun(run: Run) -> Begun:
+    return Begun(run.job_id, run.attempt, "host", run.stand_in, {})
