@@ -76,4 +76,5 @@ class Load:
 
     def said(self) -> str:
         counts = {one: self.count(one) for one in ("submitted", "accepted", "told", "refused")}
-        return f"{self.name}: {counts}\n{self._log.read_text()}"
+        status = self.process.poll()
+        return f"{self.name}: {counts}, status {status}\n{self._log.read_text()}"
