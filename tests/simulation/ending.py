@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tests.simulation.workers import SimWorker
+from tests.simulation.crew import SimWorker
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from tests.simulation.clients import SimClient
-from tests.simulation.workers import SimWorker
+from tests.simulation.crew import SimWorker
 from tests.simulation.world import World
 
 CLIENT_ACTS = (

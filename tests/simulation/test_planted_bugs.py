@@ -28,7 +28,7 @@ from broker.scheduler import DeviceView
 from broker.waiting import Waiting, WaitingClass
 from grn_zmq import wire
 from tests.simulation.spool import SimSpool
-from tests.simulation.workers import SimWorker
+from tests.simulation.crew import SimWorker
 from tests.simulation.world import World
 
 # Of these first seeds at least one must notice each planted bug. The rarest is noticed by one

@@ -22,7 +22,7 @@ from tests.simulation.disk import SimDisk
 from tests.simulation.ending import drain, judge_the_end
 from tests.simulation.oracle import Oracle
 from tests.simulation.stage import Slot
-from tests.simulation.workers import SimWorker
+from tests.simulation.crew import SimWorker
 
 STEPS: Final = int(os.environ.get("GRN_SIM_STEPS", "300"))
 MOST_JOBS: Final = 40
