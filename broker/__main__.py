@@ -3,11 +3,13 @@
 import os
 import resource
 import sys
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import click
 
 from grn_zmq import log
+from grn_zmq.config import BadSetting, read_config
 from grn_zmq.errors import GrnError
 from grn_zmq.failpoints import arm
 from grn_zmq.lifeline import end_with_parent
@@ -21,11 +23,14 @@ from .settings import Settings
 LEAST_FILES: Final = 64
 
 
-def _settings(_: click.Context, __: click.Parameter, overflow: float | None) -> Settings:
-    try:
-        return Settings() if overflow is None else Settings(overflow=overflow)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
+def _settings(flags: Mapping[str, Any], supervised: bool) -> Settings:
+    """Take the flags; a supervisor has read all else before, and passed on what is set.
+
+    Raises:
+        BadSetting: One cannot be.
+    """
+    config = read_config(None if supervised else os.environ, flags)
+    return Settings(overflow=config.overflow, on_end=config.on_end)
 
 
 def _allow_many_peers() -> None:
@@ -42,18 +47,20 @@ def _allow_many_peers() -> None:
 @click.command()
 @click.option(
     "--overflow",
-    "settings",
-    type=float,
-    callback=_settings,
-    envvar="GRN_OVERFLOW",
-    show_envvar=True,
     metavar="P",
-    help="How probable it may be that the jobs on a device outgrow it. Default: 0.05.",
+    help="How probable it may be that the jobs on a device outgrow it. Default: 0.05. "
+    "Setting: overflow, GRN_OVERFLOW.",
+)
+@click.option(
+    "--on-end",
+    metavar="HOOK",
+    help="A command to run, or a URL to post to, whenever a job has ended. "
+    "Setting: on_end, GRN_ON_END.",
 )
 @click.option("--debug", "-d", is_flag=True, help="Log every request and decision.")
 @click.option("--supervisor", default=0, hidden=True, help="Whom `grn stop` must signal.")
 @click.option("--failpoints", default="", hidden=True, help="For tests: orders to fail.")
-def main(settings: Settings, debug: bool, supervisor: int, failpoints: str) -> None:
+def main(debug: bool, supervisor: int, failpoints: str, **flags: Any) -> None:
     """Run the broker in the foreground until SIGTERM or Ctrl-C.
 
     \b
@@ -69,9 +76,13 @@ def main(settings: Settings, debug: bool, supervisor: int, failpoints: str) -> N
     arm(failpoints)
     _allow_many_peers()
     try:
+        settings = _settings(flags, bool(supervisor))
         places, state = find_places(os.environ), state_file(os.environ)
         parcels = find_parcels(os.environ)
         sys.exit(BrokerServer(places, state, parcels, settings, supervisor).run())
+    except BadSetting as error:
+        click.echo(f"grn-broker: {error}", err=True)
+        sys.exit(2)
     except GrnError as error:
         sys.exit(f"grn-broker: {error}")
 

@@ -34,6 +34,10 @@ class Admission:
                 f"{format_bytes(most)}: try again when some have ended"
             )
             return _no(spec, "queue-full", text)
+        for job_id in (*spec.after, *spec.after_any):
+            if job_id not in self._book.jobs:
+                text = f"there is no job {job_id} to wait for: it is unknown, or forgotten"
+                return _no(spec, "unknown-dependency", text)
         if deaths := self._book.poison.quarantined(spec.job_type, now):
             text = (
                 f"{spec.job_type} is quarantined: {deaths} workers died while it ran, none of "

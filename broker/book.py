@@ -1,19 +1,22 @@
 """The lives of jobs: accepted once, ended once, and everybody who waits is told."""
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
 from grn_zmq import wire
 from grn_zmq.batches import parts
-from grn_zmq.records import AttemptId, DeviceFacts, JobSpec, Outcome, Result
+from grn_zmq.records import AttemptId, DeviceFacts, JobSpec, Outcome
 
 from .adrift import Adrift
 from .blobs import Blobs
 from .changes import KeptSession
-from .effects import Discard, Effect, Note, Peer, Send
-from .handing import enqueue, give_up
-from .jobs import LEASED, NOTHING, Job, Step
+from .effects import Discard, Effect, Hook, Note, Peer, Send
+from .ends import end_facts
+from .gates import Gates
+from .handing import enqueue
+from .jobs import LEASED, MOST_TRIED, NOTHING, Job, Step
 from .keeping import Keeping
 from .ordering import OrderKey, order_key
 from .patience import Fading, Patience
@@ -24,12 +27,8 @@ from .recovering import ALONE
 from .sharing import Sharing
 from .waiting import Waiting
 
-# Ended jobs that lists still find though nobody will ask for them: their callers have them.
-KEEP_SPENT: Final = 10_000
-# Ended jobs in all; those that nobody has fetched yet are kept for a week, so many at most.
-KEEP_ENDED: Final = 200_000
-KEEP_RESULT_S: Final = 7 * 24 * 3600.0
-KEEP_RESULT_BYTES: Final = 1 << 30
+# What a job is made of, if it is to be kept for another try after its end.
+KEEP_INPUT_BYTES: Final = 1 << 20
 # A worker that has been silent for so long is no longer waited for.
 GIVEN_UP_S: Final = 60.0
 
@@ -37,18 +36,24 @@ GIVEN_UP_S: Final = 60.0
 class Book:
     """Jobs, queue, connected peers and profiles: the state all handlers share."""
 
-    def __init__(self, epoch: int, pid: int, profiles: Profiles) -> None:
+    def __init__(self, epoch: int, pid: int, profiles: Profiles, on_end: str = "") -> None:
         self.epoch = epoch
         self.pid = pid
+        # The hook for the end of every job, if there is one.
+        self.on_end = on_end
         self.jobs: dict[str, Job] = {}
         self.ended: dict[str, None] = {}
         # Of these, who has a value in the journal; and who is of no more use to anybody.
         self.valued: dict[str, None] = {}
         self.spent: dict[str, None] = {}
+        # Whose arguments are still here, so that people can have them run once more.
+        self.retriable: dict[str, None] = {}
         self._incomplete: dict[str, Job] = {}
         self.profiles = profiles
         self.sharing = Sharing()
         self.waiting = Waiting(self._order_of)
+        self.gates = Gates(self.jobs)
+        self.paused = False
         # Set when a device is new or another than before: needs are reckoned anew.
         self.devices_changed = True
         # Set by whatever may let a waiting job start; without it no pass is needed.
@@ -60,7 +65,7 @@ class Book:
         # Every device that ever had a worker, as it was then: workers come back.
         self.devices: dict[str, DeviceFacts] = {}
         self.adrift = Adrift()
-        self.keeping = Keeping(self.workers, self.adrift)
+        self.keeping = Keeping(self.workers, self.adrift, self.retriable)
         self.changes = self.keeping.changes
         self.blobs = Blobs(self.changes)
         self.patience = Patience()
@@ -73,11 +78,13 @@ class Book:
         self.alarms = 0
         self.stopping = False
         self.result_bytes = 0
+        # How many jobs have ended since this broker started.
+        self.ends = 0
 
     def _order_of(self, job: Job) -> OrderKey:
         duration_s = self.profiles.duration_s(job.key, "")
         share = self._share_of(job) if duration_s else 0.0
-        return order_key(job.spec.priority, job.queued_at, duration_s, share, job.number)
+        return order_key(job.priority, job.queued_at, duration_s, share, job.number)
 
     def _share_of(self, job: Job) -> float:
         """The part of the largest device that a job is expected to need."""
@@ -125,9 +132,13 @@ class Book:
         if job.missing:
             self._incomplete[job.job_id] = job
         else:
-            self._admit(job)
-            self._enqueue(job)
+            self._begin_to_wait(job)
         return job
+
+    def _begin_to_wait(self, job: Job) -> None:
+        self._admit(job)
+        self.gates.bar(job)
+        self._enqueue(job)
 
     def _admit(self, job: Job) -> None:
         """Jobs are kept in the order of their numbers: one completed late gets a new one."""
@@ -144,9 +155,72 @@ class Book:
             self.changes.keep_session(KeptSession(session.name, session.pid))
 
     def _enqueue(self, job: Job, *, first: bool = False) -> None:
-        self.waiting.add(job, first=first)
-        self.patience.add(job)
+        if job.gated:
+            self.gates.add(job)
+        else:
+            self.waiting.add(job, first=first)
+            self.patience.add(job)
         self.keeping.touch(job)
+
+    def restore_queued(self, job: Job, now: float) -> None:
+        """Take back a job that waits; a wait for others may have ended while nobody looked."""
+        if not job.attempt:
+            self.gates.bar(job)
+            job.opened_at = now if job.spec.begin_s or job.spec.after else 0.0
+        if job.gated:
+            self.gates.add(job)
+        else:
+            self.waiting.add(job)
+            self.patience.add(job)
+
+    def open(self, job: Job, now: float) -> None:
+        """Nothing keeps this job from starting any more: it queues."""
+        self.gates.remove(job)
+        job.opened_at = now
+        self._enqueue(job)
+
+    def close(self, job: Job) -> None:
+        """Keep a queued job from starting until it is released."""
+        self.withdraw(job)
+        job.held = True
+        self._enqueue(job)
+
+    def release(self, job: Job, now: float) -> None:
+        """Let a held job start once nothing else keeps it."""
+        job.held = False
+        if not job.gated:
+            self.open(job, now)
+
+    def prioritise(self, job: Job, priority: int) -> None:
+        """Give a queued job another place in the queue."""
+        if job.missing:  # it is in no queue yet, and not kept
+            job.priority = priority
+            return
+        if job in self.gates:
+            job.priority = priority
+        else:
+            self.waiting.remove(job)
+            job.priority = priority
+            self.waiting.add(job)
+        self.keeping.touch(job)
+
+    def set_paused(self, paused: bool) -> None:
+        """Let no job start, or let them start again; whoever follows this broker too."""
+        self.paused = paused
+        self.changes.batch.paused = paused
+        self.stirred = True
+
+    def withdraw(self, job: Job) -> None:
+        """Take a queued job out, whether it may start or not."""
+        if job in self.gates:
+            self.gates.remove(job)
+        else:
+            self.waiting.remove(job)
+
+    def queued(self) -> Iterator[Job]:
+        """All that wait, those that may not start yet last."""
+        yield from self.waiting
+        yield from self.gates
 
     def _note_parent(self, job: Job) -> None:
         """A job that submits is measured no longer, and keeps only what it uses."""
@@ -175,14 +249,16 @@ class Book:
             job.missing = job.missing - {digest}
             if not job.missing:
                 del self._incomplete[job.job_id]
-                self._admit(job)
-                self._enqueue(job)
+                self._begin_to_wait(job)
                 complete.append(job)
         return complete
 
-    def requeue(self, job: Job, why: str) -> list[Effect]:
+    def requeue(self, job: Job, why: str, now: float) -> list[Effect]:
         """Run the job once more; it is next in its class."""
         note = Note(why, facts_of(job))
+        ran_s = 0.0 if job.started_at is None else max(0.0, now - job.started_at)
+        trial = (job.attempt, job.device, why, job.predicted_bytes, job.peak_bytes, ran_s)
+        job.tried = (*job.tried, trial)[-MOST_TRIED:]
         job.take(Step.REQUEUE)
         job.runs_stand_in = False
         job.worker = job.device = ""
@@ -198,14 +274,18 @@ class Book:
         job.begun = None
         job.outcome = replace(outcome, outcome=job.state.value)
         job.result_bytes = len(outcome.payload)
-        self.result_bytes += job.result_bytes
+        self.result_bytes += job.value_bytes
         self.payload_bytes -= job.payload_bytes
         self.keeping.touch(job)
         self.ended[job.job_id] = None
-        if job.result_bytes:
+        self.ends += 1
+        self.gates.note_end(job)
+        if job.value_bytes:
             self.valued[job.job_id] = None
-        for digest in set(job.digests) - job.missing:
-            self.blobs.let_go(digest)
+        if self._can_be_had_again(job):
+            self.retriable[job.job_id] = None
+        else:
+            self.let_go_of_blobs(job)
         job.missing = NOTHING
         if self._incomplete.pop(job.job_id, None):
             self._admit(job)
@@ -213,6 +293,8 @@ class Book:
             self.jobs[job.spec.parent].waiting_children -= 1
             job.counted_by_parent = False
         effects: list[Effect] = [Note("ended", {**facts_of(job), "outcome": job.state.value})]
+        for command in dict.fromkeys(filter(None, (job.spec.on_end, self.on_end))):
+            effects.append(Hook(command, end_facts(job)))
         if job.spec.token:
             effects.append(Discard(job.spec.token))
         for name in {job.session, *job.watchers}:
@@ -222,6 +304,18 @@ class Book:
         if not job.watchers and not job.spec.detached:
             self.fading.add(job, now)
         return effects
+
+    def _can_be_had_again(self, job: Job) -> bool:
+        """Whether to keep what this job was made of: small, and waited for by nobody."""
+        if not job.spec.detached or job.spec.token or job.missing:
+            return False
+        sizes = [len(blob.data) for one in job.digests if (blob := self.blobs.get(one))]
+        return job.payload_bytes + sum(sizes) <= KEEP_INPUT_BYTES
+
+    def let_go_of_blobs(self, job: Job) -> None:
+        """Neither it nor another try of it will need them."""
+        for digest in set(job.digests) - job.missing:
+            self.blobs.let_go(digest)
 
     def tell(self, job: Job, message: wire.Message) -> list[Effect]:
         """Send this to everyone who waits for the job and is here."""
@@ -256,106 +350,6 @@ class Book:
             Send(worker.peer, wire.End(self.epoch, how, part))
             for part in parts(attempts, wire.MAX_JOBS_PER_MESSAGE)
         ]
-
-    def let_go_of_result(self, job: Job) -> list[Effect]:
-        """The value of an ended job is no longer kept; how it ended still is."""
-        assert job.outcome is not None
-        token = job.outcome.token
-        job.expired = True
-        self.result_bytes -= job.result_bytes
-        self.valued.pop(job.job_id, None)
-        job.result_bytes = 0
-        job.outcome = replace(job.outcome, payload=b"", token="")
-        self.changes.batch.expired.append(job.job_id)
-        if not job.spec.detached and not job.waiting_children:
-            self.spent[job.job_id] = None
-        return [Discard(token)] if token else []
-
-    def forget_old(self, now: float) -> list[Effect]:
-        """Let go of results that were fetched, and of ended jobs nobody will ask for again.
-
-        What an id once was is forgotten last: with it a repeated submission would be a new job.
-        """
-        effects: list[Effect] = []
-        for job_id in self.fading.over(now):
-            job = self.jobs.get(job_id)
-            if job is not None and not job.expired:
-                effects += self.let_go_of_result(job)
-        while self.result_bytes > KEEP_RESULT_BYTES:
-            effects += self.let_go_of_result(self.jobs[next(iter(self.valued))])
-        while len(self.spent) > KEEP_SPENT:
-            effects += self._forget(self.jobs[next(iter(self.spent))])
-        while self.ended:
-            job = self.jobs[next(iter(self.ended))]
-            old = now - (job.ended_at or now) > KEEP_RESULT_S
-            if not (old or len(self.ended) > KEEP_ENDED) or job.waiting_children:
-                break
-            effects += self._forget(job)
-        return effects
-
-    def _forget(self, job: Job) -> list[Effect]:
-        effects: list[Effect] = []
-        if not job.expired:
-            effects += self.let_go_of_result(job)
-        for session in self.sessions.values():
-            effects += give_up(job, session)
-        self.changes.batch.forgotten.append(job.job_id)
-        self.spent.pop(job.job_id, None)
-        del self.ended[job.job_id]
-        del self.jobs[job.job_id]
-        return effects
-
-
-def outcome_of(job: Job, result: Result, now: float) -> Outcome:
-    """What the client is told about a job that ran."""
-    started_at = now if job.started_at is None else job.started_at
-    return Outcome(
-        job_id=job.job_id,
-        outcome=result.outcome,
-        exit_status=result.exit_status,
-        signal=result.signal,
-        device=job.device,
-        peak_bytes=job.peak_bytes,
-        seen=result.seen or job.submitted_jobs,  # it used devices through its jobs
-        wait_s=max(0.0, started_at - job.queued_at),
-        run_s=result.run_s,
-        attempts=job.attempt,
-        predicted_bytes=job.predicted_bytes,
-        fit=0,
-        error_type=result.error_type,
-        error_text=result.error_text,
-        need_bytes=0,
-        largest_bytes=0,
-        payload=result.payload,
-        last_lines=result.last_lines,
-        token=result.token,
-    )
-
-
-def outcome_without_result(
-    job: Job, now: float, error_type: str = "", error_text: str = ""
-) -> Outcome:
-    """What the client is told about a job of which no result came."""
-    started_at = now if job.started_at is None else job.started_at
-    return Outcome(
-        job_id=job.job_id,
-        outcome="lost",
-        exit_status=None,
-        signal=None,
-        device=job.device,
-        peak_bytes=job.peak_bytes,
-        seen=True,
-        wait_s=max(0.0, started_at - job.queued_at),
-        run_s=max(0.0, now - started_at),
-        attempts=job.attempt,
-        predicted_bytes=job.predicted_bytes,
-        fit=0,
-        error_type=error_type,
-        error_text=error_text,
-        need_bytes=0,
-        largest_bytes=0,
-        payload=b"",
-    )
 
 
 def facts_of(job: Job) -> dict[str, object]:

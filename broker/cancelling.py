@@ -4,8 +4,9 @@ from grn_zmq import wire
 from grn_zmq.batches import parts
 from grn_zmq.records import AttemptId, Numbered
 
-from .book import Book, facts_of, outcome_without_result
+from .book import Book, facts_of
 from .effects import Effect, Note, Send
+from .ends import outcome_without_result
 from .jobs import LEASED, Job, State, Step
 from .peers import NOBODY
 
@@ -40,7 +41,7 @@ class Cancelling:
     def _cancel_queued(self, job: Job, now: float, why: str) -> list[Effect]:
         unanswered = bool(job.missing)
         if not unanswered:
-            self._book.waiting.remove(job)
+            self._book.withdraw(job)
         outcome = outcome_without_result(job, now, error_text=why)
         effects = self._book.end(job, Step.CANCEL, outcome, now)
         # Its client still waits for that; only now its number is sure.
@@ -67,7 +68,7 @@ class Cancelling:
         effects: list[Effect] = []
         for job_id, reason in why.items():
             job = self._book.jobs[job_id]
-            waited_s = now - job.queued_at
+            waited_s = now - max(job.queued_at, job.opened_at)
             text = f"it waited {waited_s:.1f} s (timeout={job.spec.timeout_s:g}): {reason}"
             self._book.waiting.remove(job)
             outcome = outcome_without_result(job, now, "WaitTimeout", text)

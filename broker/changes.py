@@ -6,6 +6,7 @@ message of that turn leaves.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from grn_zmq.records import Blob, JobSpec, Outcome
 
@@ -51,16 +52,23 @@ class Life:
     retried: int = 0
     peak_bytes: int = 0
     predicted_bytes: int = 0
+    priority: int = 0
+    held: bool = False
+    tried: tuple[tuple[Any, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a job ended, and which attempt that was. Kept once, never changed."""
+    """How a job ended, and which attempt that was. Kept once, never changed.
+
+    Its arguments go, unless it `keeps_payload` for another try.
+    """
 
     job_id: str
     attempt: int
     outcome: Outcome
     ended_at: float
+    keeps_payload: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +93,7 @@ class KeptJob:
     """A job as the journal gives it back: `spec` and `outcome` without their payload.
 
     Live jobs have a `life`, others an `end`; `expired` says that its result was let go. The
-    sizes are those of the payloads that stay in the journal.
+    sizes are those of the payloads that are still in the journal.
     """
 
     new: NewJob
@@ -107,6 +115,7 @@ class Kept:
     blobs: Iterable[Blob] = ()
     cells: Iterable[tuple[CellId, Cell]] = ()
     deaths: Iterable[Death] = ()
+    paused: bool = False
 
 
 @dataclass(slots=True)
@@ -125,6 +134,9 @@ class Batch:
     forgotten_types: list[str] = field(default_factory=list)
     cells: dict[CellId, Cell] = field(default_factory=dict)
     deaths: list[Death] = field(default_factory=list)
+    # Inputs of ended jobs that are kept no longer.
+    spent: list[str] = field(default_factory=list)
+    paused: bool | None = None
     durable: bool = False
 
     @property

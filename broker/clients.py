@@ -181,7 +181,8 @@ class Clients:
                 continue
             if job is None:
                 job = self._book.accept(session, spec, now)
-                effects.append(Note("accepted", facts_of(job), "debug"))
+                facts = {**facts_of(job), "pid": session.pid}
+                effects.append(Note("accepted", facts, "debug"))
             elif job.session == session.name and not job.spec.detached:
                 effects += self._wait_for(session, job)  # it was away, and given up
             if job.missing:  # not safe here yet, so not accepted yet

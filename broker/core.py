@@ -7,19 +7,24 @@ from grn_zmq import wire
 from grn_zmq.batches import batches, share_of_message
 from grn_zmq.records import Run
 
-from .book import Book, facts_of, outcome_without_result
+from .book import Book, facts_of
 from .cancelling import Cancelling
 from .changes import Batch, Kept
 from .clients import Clients
 from .effects import Effect, Note, Peer, Send
+from .ends import outcome_without_result
 from .fleet import Fleet
+from .gating import Gating
 from .invariants import check
 from .jobs import Job, Step
 from .listing import Listing
+from .orders import Orders
 from .peers import Session, Worker
 from .placing import NeedsRoom, Placed, Placer, RefusedJob
 from .profiles import Profiles
+from .reasons import Reasons
 from .restoring import restore
+from .retention import Retention
 from .scheduler import Hold
 from .settings import Settings
 from .stopping import Stopping
@@ -36,17 +41,22 @@ class BrokerCore:
         profiles: Profiles | None = None,
     ) -> None:
         self._settings = settings = settings or Settings()
-        self.book = book = Book(epoch, pid, profiles or Profiles())
+        self.book = book = Book(epoch, pid, profiles or Profiles(), settings.on_end)
         self._fleet = Fleet(book, settings)
         self._placer = Placer(book, settings)
         self._cancelling = Cancelling(book)
-        listing = Listing(book, self._placer.why)
+        self._gating = Gating(book, self._cancelling)
+        self._reasons = Reasons(book, self._placer.why)
+        self.retention = Retention(book)
+        listing = Listing(book, self._reasons.why)
         self._clients = Clients(book, settings, self._cancelling, listing)
+        self._orders = Orders(book, self._placer, self._reasons, listing, self.retention)
         self._stopping = Stopping(book, self._cancelling)
 
     def restore(self, kept: Kept, now: float) -> list[Effect]:
         """Go on where an earlier broker was when it died."""
-        return restore(self.book, self._cancelling, self._settings, kept, now)
+        effects = restore(self.book, self._cancelling, self._settings, kept, now)
+        return [*effects, *self._gating.go_on(now)]
 
     def take_batch(self) -> Batch:
         """Give what has changed since the last time: to be kept before anything is sent."""
@@ -86,13 +96,18 @@ class BrokerCore:
         """What this job needs cannot be read: it ends without having begun."""
         return [*self._fleet.spoil(job_id, why, now), *self._go_on(now)]
 
+    def lose_value(self, job_id: str) -> list[Effect]:
+        """The value of this ended job cannot be read: let it go, so that nobody asks again."""
+        job = self.book.jobs.get(job_id)
+        return self.retention.let_go_of_result(job) if job and not job.expired else []
+
     def set_disk_full(self, full: bool) -> None:
         """Take no more jobs while there is no room to keep them."""
         self._clients.admission.disk_full = full
 
     def tick(self, now: float) -> list[Effect]:
         """Notice who has fallen silent, and let go of what nobody will ask for."""
-        effects = self.book.forget_old(now)
+        effects = self.retention.forget_old(now)
         for name in self._clients.absent(now):
             effects += self._clients.lose(self.book.sessions[name], now)
         self.book.stirred = True  # reservations and patience run out with time
@@ -103,12 +118,13 @@ class BrokerCore:
     @property
     def next_due(self) -> float:
         """When a tick is wanted at the latest, because somebody's time is over."""
-        dues = (self.book.patience.next_due, self.book.adrift.next_due)
+        book = self.book
+        dues = (book.patience.next_due, book.adrift.next_due, book.gates.next_due)
         return min((due for due in dues if due is not None), default=inf)
 
     def why(self, job: Job, now: float) -> Hold | None:
         """What a queued job waits for; None if it waits for nothing."""
-        return self._placer.why(job, now)
+        return self._reasons.why(job, now)
 
     def check(self) -> None:
         """Assert the invariants."""
@@ -124,6 +140,8 @@ class BrokerCore:
         if session := self._clients.by_peer(peer):
             if isinstance(message, wire.Stop):
                 return self._stopping.on_stop(peer, message, now)
+            if isinstance(message, wire.Order):
+                return self._orders.react(session, message, now)
             return self._clients.react(session, message, now)
         return [
             Note("a stranger spoke before greeting", {"kind": message.kind}, "debug"),
@@ -132,19 +150,25 @@ class BrokerCore:
 
     def _go_on(self, now: float) -> list[Effect]:
         """Place what can be placed, and give up whose time is over."""
-        effects = [] if self.book.stopping else self._place(now)
-        impatient = self.book.patience.over(now)
-        if impatient:
-            why = {job.job_id: self._reason(job, now) for job in impatient}
-            effects += self._cancelling.expire(now, why)
-        return [*effects, *self._stopping.go_on(now)]
+        effects = self._gating.go_on(now)
+        while True:
+            effects += self._place(now)
+            impatient = self.book.patience.over(now)
+            if impatient:
+                why = {job.job_id: self._reason(job, now) for job in impatient}
+                effects += self._cancelling.expire(now, why)
+            if not self.book.gates.stirred:
+                return [*effects, *self._stopping.go_on(now)]
+            effects += self._gating.go_on(now)  # some waited for those that ended just now
 
     def _reason(self, job: Job, now: float) -> str:
-        hold = self._placer.why(job, now)
+        hold = self._reasons.why(job, now)
         return hold.text if hold else "waiting for its turn"
 
     def _place(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
+        if self.book.stopping or self.book.paused:
+            return effects
         everything, self.book.stirred = self.book.stirred, False
         if not (everything or self.book.waiting.fresh):
             return effects
@@ -202,6 +226,9 @@ class BrokerCore:
             time_limit_s=spec.time_limit_s,
             grace_s=spec.grace_s,
             token=spec.token,
+            number=job.number,
+            name=spec.name,
+            variables=spec.variables,
         )
 
     def _sends(self, worker: Worker, runs: list[Run]) -> list[Effect]:

@@ -62,8 +62,23 @@ class DiscardOf:
 
 
 @dataclass(frozen=True, slots=True)
+class DiscardLog:
+    """Remove what this job printed: it is forgotten."""
+
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """Run this command, or post to this URL: a job has ended, and somebody wants to know."""
+
+    command: str
+    facts: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
 class Quit:
     """All is done that was to be done before the end: leave."""
 
 
-Effect = Send | Note | Watch | Unwatch | Discard | DiscardOf | Quit
+Effect = Send | Note | Watch | Unwatch | Discard | DiscardOf | DiscardLog | Hook | Quit

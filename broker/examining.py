@@ -55,6 +55,7 @@ class Meta:
     last_number: int = 0
     jobs: int = 0
     commits: int = 0
+    paused: bool = False
 
     @property
     def tally(self) -> str:
@@ -138,6 +139,7 @@ def read_meta(connection: Connection) -> Meta:
             last_number,
             jobs,
             commits,
+            bool(int(found.get("paused", 0))),
         )
     except (KeyError, ValueError) as error:
         raise BadRow(f"meta says nothing of {error}") from None

@@ -5,9 +5,10 @@ from typing import Final
 
 from grn_zmq.records import Result
 
-from .book import Book, outcome_of, outcome_without_result
+from .book import Book
 from .changes import Death
 from .effects import Discard, Effect, Note
+from .ends import outcome_of, outcome_without_result
 from .jobs import Job, State, Step
 from .learning import Learning
 from .peers import Worker
@@ -62,19 +63,19 @@ class Finishing:
             return self._book.end(job, Step.CANCEL, outcome, now)
         if succeeded and job.runs_stand_in:
             job.stand_in_done = True
-            return [*_unwanted(result), *self._book.requeue(job, "stand-in measured")]
+            return [*_unwanted(result), *self._book.requeue(job, "stand-in measured", now)]
         if ran_out:
             job.ooms += 1
             again = next_try(job, culprit=culprit, proof=proof)
             if again is not None:
                 job.level, job.wary = again.level, again.wary
                 why = "out of memory: runs again"
-                return [*_unwanted(result), *self._book.requeue(job, why)]
+                return [*_unwanted(result), *self._book.requeue(job, why, now)]
             largest = self._book.profiles.largest_below(job.key, ledger.facts.device_class)
             text = report(job, ledger, result, largest, proof=proof)
             outcome = replace(outcome, error_text=text)
         elif may_retry(job, result.outcome, result.error_type, result.error_bases):
-            return [*_unwanted(result), *self._retry(job, result.outcome)]
+            return [*_unwanted(result), *self._retry(job, result.outcome, now)]
         if succeeded:
             outcome = replace(outcome, fit=self._learning.how_many_fit(job, ledger))
         step = _STEPS.get(result.outcome, Step.RAISE)
@@ -91,7 +92,7 @@ class Finishing:
         self._book.stirred = True
         retry = proved_dead and may_retry(job, "lost") and not self._is_poison(job, now)
         if retry and not job.cancelling:
-            return self._retry(job, "lost")
+            return self._retry(job, "lost", now)
         step = Step.CANCEL if job.cancelling else Step.LOSE_WORKER
         outcome = outcome_without_result(job, now, "JobLost", reason)
         return self._book.end(job, step, outcome, now)
@@ -105,14 +106,14 @@ class Finishing:
         if self._is_poison(job, now):
             outcome = outcome_without_result(job, now, "JobNotStarted", QUARANTINED)
             return self._book.end(job, Step.RAISE, outcome, now)
-        return self._book.requeue(job, why)
+        return self._book.requeue(job, why, now)
 
     def _is_poison(self, job: Job, now: float) -> bool:
         return self._book.poison.quarantined(job.spec.job_type, now) > 0
 
-    def _retry(self, job: Job, cause: str) -> list[Effect]:
+    def _retry(self, job: Job, cause: str, now: float) -> list[Effect]:
         job.retried += 1
-        return self._book.requeue(job, f"{cause}: runs again, as its retries allow")
+        return self._book.requeue(job, f"{cause}: runs again, as its retries allow", now)
 
     def _clear(self, job_type: str, now: float) -> None:
         if self._book.poison.blamed(job_type):
@@ -141,8 +142,8 @@ class Finishing:
     def _end_quarantined(self, job_type: str, now: float) -> list[Effect]:
         """Whoever waits with such a job is told instead of waiting for ever."""
         effects: list[Effect] = []
-        for job in [one for one in self._book.waiting if one.spec.job_type == job_type]:
-            self._book.waiting.remove(job)
+        for job in [one for one in self._book.queued() if one.spec.job_type == job_type]:
+            self._book.withdraw(job)
             outcome = outcome_without_result(job, now, "JobNotStarted", QUARANTINED)
             effects += self._book.end(job, Step.REFUSE, outcome, now)
         return effects

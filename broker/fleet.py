@@ -3,8 +3,9 @@
 from grn_zmq import wire
 from grn_zmq.records import AttemptId, Piece
 
-from .book import Book, facts_of, not_for_you, outcome_without_result
+from .book import Book, facts_of, not_for_you
 from .effects import Discard, Effect, Note, Peer, Send
+from .ends import outcome_without_result
 from .finishing import Finishing
 from .greeting import Greetings
 from .jobs import Job, State, Step
@@ -78,11 +79,14 @@ class Fleet:
         ledger.foreign_bytes = message.foreign_bytes
         ledger.idle_bytes = message.idle_bytes
         ledger.utilisation = message.utilisation
+        ledger.temperature_c = message.temperature_c
+        ledger.processes = message.processes
         worker.idle_asked = worker.idle_asked and message.idle_bytes > 0
         for use in message.uses:
             lease = ledger.leases.get(use.job_id)
             if lease is not None and lease.attempt == use.attempt:
                 ledger.note_use(lease, use.used_bytes, now)
+                lease.pid = use.pid
                 self._learning.notice_growth(lease, ledger)
         effects = self._learning.notice_settled(worker, now)
         more = ledger.free_bytes() > free_bytes or ledger.idle_bytes != idle_bytes

@@ -72,6 +72,14 @@ def expired(job_id: str, outcome: str) -> wire.Refused:
     return wire.Refused("result-expired", text, (job_id,))
 
 
+def damaged(job_id: str, outcome: str) -> wire.Refused:
+    """Say that how a job ended is known, but its value is no longer what was written."""
+    text = (
+        f"job {job_id} {outcome}, but its result cannot be read any more: the disk changed it"
+    )
+    return wire.Refused("result-expired", text, (job_id,))
+
+
 def _expired(job: Job, session: Session) -> Send:
     return Send(session.peer, expired(job.job_id, job.state.value))
 

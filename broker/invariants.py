@@ -26,7 +26,12 @@ def _queue_holds_exactly_the_queued(book: Book) -> None:
     assert len(waiting) == len(book.waiting), "a job is in the queue twice"
     for job in book.jobs.values():
         queued = job.state is State.QUEUED and not job.missing
-        assert queued == (job.job_id in waiting), f"{job.job_id} is {job.state}, queue differs"
+        assert (queued and not job.gated) == (job.job_id in waiting), (
+            f"{job.job_id} is {job.state}, queue differs"
+        )
+        assert (queued and job.gated) == (job in book.gates), f"{job.job_id}: gates differ"
+        for job_id in job.after if queued else ():
+            assert book.jobs[job_id].live, f"{job.job_id} waits for {job_id}, which has ended"
 
 
 def _leases_belong_to_running_attempts(book: Book) -> None:

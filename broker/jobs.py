@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from grn_zmq.records import Begun, JobSpec, Outcome
 
@@ -11,6 +11,8 @@ from .cells import Key
 from .specs import bare, digest_of, shared_key
 
 NOTHING: Final[Set[str]] = frozenset()
+# Earlier attempts that are remembered; who is tried more often has a story of its own.
+MOST_TRIED: Final = 8
 
 
 class State(StrEnum):
@@ -96,7 +98,8 @@ class Job:
     Once the journal has it (`stored`), its payload is no longer here, and its description is
     shared with equal jobs; nor is the payload of its outcome here, of which `result_bytes` stay
     known. `unstarted` attempts are proved never to have
-    begun; `retried` ones were allowed by its retries.
+    begun; `retried` ones were allowed by its retries. It may not start while it is `held`, too
+    `early`, or `after` jobs that have not ended.
     """
 
     spec: JobSpec
@@ -132,12 +135,22 @@ class Job:
     outcome: Outcome | None = None
     result_bytes: int = 0
     payload_bytes: int = 0
+    after: tuple[str, ...] = ()
+    early: bool = False
+    # When the last of what kept it from the queue was over.
+    opened_at: float = 0.0
+    # What came of earlier attempts, as `Tried` has it.
+    tried: tuple[tuple[Any, ...], ...] = ()
     job_id: str = field(init=False)
+    priority: int = field(init=False)
+    held: bool = field(init=False)
     # What profiles know it by.
     key: Key = field(init=False)
 
     def __post_init__(self) -> None:
         self.job_id = self.spec.job_id
+        self.priority = self.spec.priority
+        self.held = self.spec.held
         self.key = shared_key(self.spec)
         self.digest = self.digest or digest_of(self.spec)
         self.payload_bytes = self.payload_bytes or len(self.spec.payload)
@@ -145,6 +158,21 @@ class Job:
     @property
     def live(self) -> bool:
         return self.state in LIVE
+
+    @property
+    def gated(self) -> bool:
+        """Whether it may not start yet, whatever room there is."""
+        return self.held or self.early or self.after != ()
+
+    @property
+    def begin_at(self) -> float:
+        """When it may start at the earliest."""
+        return self.queued_at + (self.spec.begin_s or 0.0)
+
+    @property
+    def value_bytes(self) -> int:
+        """What is kept of its value, in the journal or in a parcel."""
+        return self.result_bytes + (self.outcome.token_bytes if self.outcome else 0)
 
     @property
     def starts(self) -> int:

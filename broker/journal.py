@@ -123,6 +123,7 @@ class Journal:
                 blobs=self._surroundings.blobs(),
                 cells=list(self._cells.load()),
                 deaths=self._surroundings.deaths(times),
+                paused=self._meta.paused,
             )
 
     def _jobs(self, times: Times) -> Iterator[KeptJob]:
@@ -142,13 +143,20 @@ class Journal:
             raise explained(self._path, error) from error
 
     def payload(self, job_id: str) -> bytes:
-        """Give the payload of a live job.
+        """Give the payload of a job that lives, or that can be run once more.
 
         Raises:
-            KeyError: There is no such job.
+            KeyError: There is no such job, or its payload was let go.
             StateDamaged: It is not what was written.
         """
-        return self._bytes("jobs", "payloads", self._known().live[job_id])
+        known = self._known()
+        number = known.live.get(job_id)
+        if number is None:
+            number = known.ended[job_id]
+            query = "SELECT 1 FROM payloads WHERE number = ?"
+            if self._connection.execute(query, (number,)).fetchone() is None:
+                raise KeyError(job_id)
+        return self._bytes("jobs", "payloads", number)
 
     def result(self, job_id: str) -> bytes:
         """Give the payload of an outcome; empty if there is none, or it was let go.

@@ -1,6 +1,6 @@
 """From the state of jobs to what the journal keeps of them, once in every turn of the loop."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 
 from .adrift import Adrift
@@ -13,8 +13,11 @@ from .specs import shared
 class Keeping:
     """Which jobs were touched since the last batch, and what is to be kept of them."""
 
-    def __init__(self, workers: Mapping[str, Worker], adrift: Adrift) -> None:
+    def __init__(
+        self, workers: Mapping[str, Worker], adrift: Adrift, retriable: Container[str]
+    ) -> None:
         self.changes = Changes()
+        self._retriable = retriable
         self._workers = workers
         self._adrift = adrift
         self._touched: dict[str, Job] = {}
@@ -38,7 +41,7 @@ class Keeping:
             if job.live:
                 batch.lives.append(self.life_of(job))
             else:
-                batch.ends.append(_end_of(job))
+                batch.ends.append(_end_of(job, keeps_payload=job.job_id in self._retriable))
             job.stored = True
             job.spec = shared(job.spec)
         return self.changes.take()
@@ -63,6 +66,9 @@ class Keeping:
             retried=job.retried,
             peak_bytes=job.peak_bytes,
             predicted_bytes=job.predicted_bytes,
+            priority=job.priority,
+            held=job.held,
+            tried=job.tried,
         )
         return life_on(self._workers[job.worker], life) if job.state in LEASED else life
 
@@ -82,9 +88,9 @@ def life_on(worker: Worker, life: Life) -> Life:
     )
 
 
-def _end_of(job: Job) -> End:
+def _end_of(job: Job, *, keeps_payload: bool) -> End:
     assert job.outcome is not None
     assert job.ended_at is not None
-    end = End(job.job_id, job.attempt, job.outcome, job.ended_at)
+    end = End(job.job_id, job.attempt, job.outcome, job.ended_at, keeps_payload)
     job.outcome = replace(job.outcome, payload=b"") if job.outcome.payload else job.outcome
     return end

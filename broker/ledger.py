@@ -5,7 +5,7 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from typing import Final
 
-from grn_zmq.records import DeviceFacts
+from grn_zmq.records import DeviceFacts, DeviceProcess
 from grn_zmq.units import MIB
 
 from .cells import Key
@@ -53,6 +53,8 @@ class Lease:
     grown_at: float = 0.0
     grown_to_bytes: int = 0
     job_seconds: float = 0.0
+    # Of the process that runs the body, once its worker has told.
+    pid: int = 0
 
     @property
     def job_type(self) -> str:
@@ -103,6 +105,8 @@ class Ledger:
     foreign_bytes: int = 0
     idle_bytes: int = 0
     utilisation: float = 0.0
+    temperature_c: int | None = None
+    processes: tuple[DeviceProcess, ...] = ()
     leases: dict[str, Lease] = field(default_factory=dict)
     free_after_grant: int = 0
     # Whether it may have room that it had not when the last scheduling pass looked.

@@ -31,20 +31,24 @@ class Listing:
             for job in self._book.jobs.values()
             if job.number > message.after and (message.ended or job.live)
         ]
-        holds: dict[ClassKey, Hold | None] = {}
+        holds: dict[ClassKey | None, Hold | None] = {}
         rows = [self._row(job, holds, now) for job in jobs[:ROWS_PER_MESSAGE]]
         sized = [(row, share_of_message(row.name, row.job_type, row.why)) for row in rows]
         page = next(batches(sized, most=ROWS_PER_MESSAGE), [])
-        return [Send(session.peer, wire.JobsAre(tuple(page), more=len(jobs) > len(page)))]
+        answer = wire.JobsAre(tuple(page), more=len(jobs) > len(page))
+        return [Send(session.peer, answer, protocol=session.protocol)]
 
-    def _row(self, job: Job, holds: dict[ClassKey, Hold | None], now: float) -> JobRow:
+    def row(self, job: Job, now: float) -> JobRow:
+        return self._row(job, {}, now)
+
+    def _row(self, job: Job, holds: dict[ClassKey | None, Hold | None], now: float) -> JobRow:
         """Equal jobs wait for the same: `holds` remembers it between them."""
         lease = hold = None
         if job.state is State.QUEUED and not job.missing:
-            alike = class_of(job)
-            if alike not in holds:
-                holds[alike] = self._why(job, now)
-            hold = holds[alike]
+            alike = None if job.gated else class_of(job)
+            hold = holds[alike] if alike in holds else self._why(job, now)
+            if alike is not None:
+                holds[alike] = hold
         adrift = job.job_id in self._book.adrift
         if job.state in LEASED and not adrift:
             lease = self._book.workers[job.worker].ledger.leases[job.job_id]
@@ -53,7 +57,7 @@ class Listing:
 
     def devices(self, session: Session) -> list[Effect]:
         rows = tuple(device_row(worker) for worker in self._book.workers.values())
-        return [Send(session.peer, wire.DevicesAre(rows))]
+        return [Send(session.peer, wire.DevicesAre(rows), protocol=session.protocol)]
 
     def profiles(self, session: Session, message: wire.AskProfiles) -> list[Effect]:
         # In an order that does not depend on what was seen last: pages must fit together.

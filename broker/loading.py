@@ -91,10 +91,13 @@ def _job_of(row: Row, values: Row, queued_at: float, times: Times) -> KeptJob:
     end = opened(end_row, "outcomes")
     if (result_bytes or 0) != (0 if expired else end[6]):
         raise BadRow(f"the result of job {new.number} is missing")
+    if (payload_bytes or 0) not in (0, values[8]):
+        raise BadRow(f"the payload of job {new.number} is not whole")
     return KeptJob(
         new,
         end=end_of(end, job_id, times.here(*end[3:6])),
         expired=expired != 0,
+        payload_bytes=payload_bytes or 0,
         result_bytes=result_bytes or 0,
     )
 

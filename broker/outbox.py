@@ -82,6 +82,8 @@ def _instead_of(message: wire.Message, error: Exception) -> list[wire.Refused]:
             job_ids = tuple(one.job_id for one in message.runs)
         case wire.JobsAre() | wire.DevicesAre() | wire.ProfilesAre() | wire.Forgotten():
             job_ids = ()
+        case _ if isinstance(message, wire.Answer):
+            job_ids = ()
         case _:
             return []
     why = str(error).encode("ascii", "backslashreplace").decode()[:MOST_SAID]

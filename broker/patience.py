@@ -22,7 +22,7 @@ class Patience:
     def add(self, job: Job) -> None:
         """Note when a queued job is to be given up; never, for most."""
         if job.spec.timeout_s is not None:
-            until = job.queued_at + job.spec.timeout_s
+            until = max(job.queued_at, job.opened_at) + job.spec.timeout_s
             heappush(self._heap, (until, job.number, job.attempt, job))
             if len(self._heap) >= self._tidy_at:
                 self._tidy()
@@ -41,7 +41,7 @@ class Patience:
         found: list[Job] = []
         while self._heap and self._heap[0][0] <= now:
             _, _, attempt, job = heappop(self._heap)
-            if _waits(job, attempt) and not job.starts and not job.missing:
+            if _waits(job, attempt) and not (job.starts or job.missing or job.gated):
                 found.append(job)
         return found
 

@@ -98,7 +98,7 @@ class Placer:
                 company = companies.of_last_resort(company, self._jobs, self._workers)
                 decision = self._decide(job, company, now)
             if isinstance(decision, Hold):
-                if decision.why is Why.NO_ROOM:
+                if decision.why in (Why.NO_ROOM, Why.RESERVED):
                     yield from self._room_for(job)
                 continue
             self._waiting.remove(job)
@@ -123,6 +123,36 @@ class Placer:
         company = Company(ancestors(job, self._jobs))
         decision = self._decide(job, company, now)
         return decision if isinstance(decision, Hold) else None
+
+    def look(self, job: Job, now: float) -> list[DeviceView]:
+        """The devices as this job sees them."""
+        return self._views(job, Company(ancestors(job, self._jobs)), now)
+
+    def expected_at(self, job: Job, now: float) -> float:
+        """When a device is expected to have room for it; infinity if nobody can tell."""
+        return self._reservations.soonest(job, now)
+
+    @property
+    def kept_for(self) -> str:
+        """The job that a device is kept for, if one is."""
+        kept = self._reservations.kept
+        return kept.job_id if kept is not None else ""
+
+    def _views(
+        self, job: Job, company: Company, now: float, among: list[str] | None = None
+    ) -> list[DeviceView]:
+        workers = (
+            self._workers.values() if among is None else [self._workers[one] for one in among]
+        )
+        views = [
+            view_of(worker, job, company, self._book, self._sigmas)
+            for worker in workers
+            if not worker.suspect and job.spec.pin in ("", worker.ledger.facts.uuid)
+        ]
+        if not company.beside:  # a device drains only once the jobs of its jobs have run
+            for view in views:
+                self._reservations.apply(view, job, now)
+        return views
 
     def _rooms(self, *, anew: bool = False) -> Rooms:
         """Look at the devices, as if all had opened since the last pass if `anew`."""
@@ -187,7 +217,7 @@ class Placer:
         waiting.least_bytes = 0
         waiting.unmeasured = False
         waiting.duration_s = self._profiles.duration_s(job.key, "")
-        plain = not (job.spec.parent or job.spec.pin or job.level)
+        plain = not (job.spec.parent or job.spec.pin or job.level or job.spec.exclusive)
         if not plain or job.spec.kind == "inline":
             return
         known: list[Estimate] = []
@@ -250,17 +280,7 @@ class Placer:
     ) -> Place | Hold | Refuse:
         """Decide about one job, on all devices or only on those that may have room."""
         spec = job.spec
-        workers = (
-            self._workers.values() if among is None else [self._workers[one] for one in among]
-        )
-        views = [
-            view_of(worker, job, company, self._book, self._sigmas)
-            for worker in workers
-            if not worker.suspect and spec.pin in ("", worker.ledger.facts.uuid)
-        ]
-        if not company.beside:  # a device drains only once the jobs of its jobs have run
-            for view in views:
-                self._reservations.apply(view, job, now)
+        views = self._views(job, company, now, among)
         wish = Wish(
             spec.job_type,
             spec.policy,
@@ -269,6 +289,7 @@ class Placer:
             window_full=self._window_full(job, views),
             alone_on_bytes=self._book.alone_on_bytes(job, now),
             wary=job.wary,
+            exclusive=spec.exclusive,
         )
         decision = decide(wish, views)
         return self._refuse_or_wait(job) if isinstance(decision, Refuse) else decision

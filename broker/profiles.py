@@ -78,7 +78,9 @@ class Profiles:
                     yield CellId(job_type, by, device_class), cell
 
     def restore(self, cell_id: CellId, cell: Cell) -> None:
-        """Take over what an earlier broker knew."""
+        """Take over what an earlier broker knew, or somebody put."""
+        if version := self._versions.get(cell_id.job_type):
+            _doubt(cell, version)
         self._of(cell_id.job_type, cell_id.by)[cell_id.device_class] = cell
         self._change(cell_id.job_type)
 

@@ -123,6 +123,10 @@ class Reservations:
                 self._kept_for = waiting.key
                 return
 
+    def soonest(self, job: Job, now: float) -> float:
+        """When the first device is expected to have room for a job."""
+        return min((one.at for one in self._drained(job, now)), default=math.inf)
+
     def _drained(self, job: Job, now: float) -> Iterator[Drained]:
         workers = [
             worker
@@ -142,7 +146,7 @@ class Reservations:
             worker.incarnation,
             worker.ledger,
             lease_bytes=1 if found is None else found.lease_bytes,
-            whole=found is None or job.level >= ALONE,
+            whole=found is None or job.level >= ALONE or job.spec.exclusive,
             now=now,
             duration=profiles.duration_s,
         )

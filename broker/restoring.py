@@ -1,6 +1,6 @@
 """From what the journal kept to the state of a broker that has just started."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Final
 
 from grn_zmq import wire
@@ -43,8 +43,12 @@ def restore(
             one.name, NOBODY, one.pid, wire.PROTOCOL, stored=True, away_at=away_at
         )
     until = now + settings.return_after_start_s
+    book.paused = kept.paused
+    queued: list[Job] = []
     for job in kept.jobs:
-        _restore_job(book, job, until, now)
+        _restore_job(book, job, until, now, queued)
+    for waiter in queued:  # only now it is known how those ended that they wait for
+        book.restore_queued(waiter, now)
     book.last_admitted = book.numbers
     for name in [job_id for job_id, job in book.jobs.items() if job.live and job.spec.parent]:
         _restore_family(book, book.jobs[name])
@@ -67,7 +71,9 @@ def restore(
     ]
 
 
-def _restore_job(book: Book, kept: KeptJob, until: float, now: float) -> None:
+def _restore_job(
+    book: Book, kept: KeptJob, until: float, now: float, queued: list[Job]
+) -> None:
     new = kept.new
     job = Job(
         new.spec,
@@ -85,7 +91,7 @@ def _restore_job(book: Book, kept: KeptJob, until: float, now: float) -> None:
     if session is not None and not job.spec.detached:
         job.watchers = (session.name,)
     if kept.life is not None:
-        _restore_life(book, job, kept.life, until)
+        _restore_life(book, job, kept.life, until, queued)
         book.bound[job.session] += 1
     else:
         _restore_end(book, job, kept)
@@ -97,15 +103,14 @@ def _restore_job(book: Book, kept: KeptJob, until: float, now: float) -> None:
             book.fading.add(job, now)
 
 
-def _restore_life(book: Book, job: Job, life: Life, until: float) -> None:
+def _restore_life(book: Book, job: Job, life: Life, until: float, queued: list[Job]) -> None:
     for name in _OF_LIFE:
         setattr(job, name, getattr(life, name))
     book.payload_bytes += job.payload_bytes
     for digest in set(job.digests):
         book.blobs.hold(digest)
     if life.state == State.QUEUED.value:
-        book.waiting.add(job)
-        book.patience.add(job)
+        queued.append(job)
         return
     job.state = State.ASSIGNED
     job.worker, job.device = life.incarnation, life.device
@@ -125,12 +130,22 @@ def _restore_end(book: Book, job: Job, kept: KeptJob) -> None:
         job.started_at = job.ended_at - job.outcome.run_s
     job.expired = kept.expired
     job.result_bytes = kept.result_bytes
-    book.result_bytes += job.result_bytes
+    if job.expired:
+        job.outcome = replace(job.outcome, token="", token_bytes=0)
+    book.result_bytes += job.value_bytes
     book.ended[job.job_id] = None
-    if job.result_bytes:
+    if job.spec.detached and kept.payload_bytes and _has_blobs(book, job):
+        book.retriable[job.job_id] = None
+        for digest in set(job.digests):
+            book.blobs.hold(digest)
+    if job.value_bytes:
         book.valued[job.job_id] = None
     if job.expired and not job.spec.detached:
         book.spent[job.job_id] = None
+
+
+def _has_blobs(book: Book, job: Job) -> bool:
+    return all(digest in book.blobs for digest in job.digests)
 
 
 def _restore_family(book: Book, job: Job) -> None:

@@ -21,6 +21,12 @@ class Why(StrEnum):
     NO_IDLE_DEVICE = "no idle device"
     NO_PLACE = "no place"
     NO_ROOM = "no room"
+    RESERVED = "reserved"
+    HELD = "held"
+    DEPENDENCY = "dependency"
+    BEGIN = "begin time"
+    PAUSED = "paused"
+    DRAINING = "draining"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +34,8 @@ class Wish:
     """What one job wants of a device, beside memory.
 
     `alone_on_bytes` is the size of the device it must have to itself after it ran out of
-    memory with company, else 0. It is `wary` after a neighbour's growth cost it its memory:
-    then it keeps away from jobs whose need is in doubt.
+    memory with company, else 0; an `exclusive` one wants any device so. It is `wary` after a
+    neighbour's growth cost it its memory: then it keeps away from jobs whose need is in doubt.
     """
 
     job_type: str
@@ -38,6 +44,7 @@ class Wish:
     window_full: bool = False
     alone_on_bytes: int = 0
     wary: bool = False
+    exclusive: bool = False
 
 
 @dataclass(slots=True)
@@ -99,6 +106,8 @@ def decide(wish: Wish, devices: Sequence[DeviceView]) -> Decision:
         return Hold(Why.NO_DEVICE, "waiting for a device: no worker is connected")
     known = [(one, one.estimate) for one in devices if one.estimate is not None]
     if not known:
+        if wish.exclusive:
+            return _decide_exclusive(devices)
         return _decide_unmeasured(wish, devices)
     if all(estimate.sure_bytes > device.total_bytes for device, estimate in known):
         if len(known) < len(devices):
@@ -107,6 +116,9 @@ def decide(wish: Wish, devices: Sequence[DeviceView]) -> Decision:
         return Refuse(smallest_need, max(device.total_bytes for device in devices))
     if wish.alone_on_bytes:
         return _decide_alone(wish, devices)
+    if wish.exclusive:
+        able = [one for one, estimate in known if estimate.sure_bytes <= one.total_bytes]
+        return _decide_exclusive(able)
     unmeasured = [one for one in devices if one.estimate is None]
     if unmeasured and all(estimate.beyond for _, estimate in known):
         return _decide_unmeasured(wish, unmeasured)
@@ -137,6 +149,11 @@ def _decide_alone(wish: Wish, devices: Sequence[DeviceView]) -> Decision:
         f"runs alone next",
         measuring=False,
     )
+
+
+def _decide_exclusive(devices: Sequence[DeviceView]) -> Decision:
+    text = "waiting for an idle device: it wants one to itself (exclusive)"
+    return _on_idle(devices, text, measuring=False)
 
 
 def _on_idle(devices: Sequence[DeviceView], text: str, *, measuring: bool) -> Decision:
@@ -224,7 +241,7 @@ def _no_room(devices: Sequence[DeviceView]) -> Hold:
 def _held(device: DeviceView) -> Hold:
     beside = format_bytes(max(0, device.free_bytes))
     return Hold(
-        Why.NO_ROOM,
+        Why.RESERVED,
         f"waiting for memory: device {device.index} is kept for {device.held_for}, which "
         f"has waited longer; {beside} are left beside it",
     )

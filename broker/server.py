@@ -16,7 +16,7 @@ from typing import Final
 import zmq
 from loguru import logger
 
-from grn_zmq import wire
+from grn_zmq import logfiles, wire
 from grn_zmq.discovery import Address, BrokerLock
 from grn_zmq.errors import StateDamaged
 from grn_zmq.failpoints import failpoint
@@ -26,9 +26,21 @@ from grn_zmq.paths import Places
 from grn_zmq.records import Run
 
 from .core import BrokerCore
-from .effects import Discard, DiscardOf, Effect, Note, Quit, Send, Unwatch, Watch
+from .effects import (
+    Discard,
+    DiscardLog,
+    DiscardOf,
+    Effect,
+    Hook,
+    Note,
+    Quit,
+    Send,
+    Unwatch,
+    Watch,
+)
 from .failing import after_commit, before_commit
-from .handing import expired
+from .handing import damaged, expired
+from .hooks import Hooks
 from .journal import Journal, JournalFailed
 from .listening import CLIENT, WORKER, Listening
 from .outbox import Outbox
@@ -80,7 +92,9 @@ class BrokerServer:
         self._places = places
         self._parcels = parcels
         self._supervisor_pid = supervisor_pid or os.getpid()
-        self._after_commit: list[Send | Discard | DiscardOf] = []
+        self._logs = state.with_name("logs")
+        self._hooks = Hooks(self._logs)
+        self._after_commit: list[Send | Discard | DiscardOf | DiscardLog | Hook] = []
         self._watching = Watching()
         self._trimming = Trimming()
         self._status: int | None = None
@@ -111,6 +125,7 @@ class BrokerServer:
         tokens = {job.spec.token for job in jobs if job.live}
         tokens |= {job.outcome.token for job in jobs if job.outcome}
         self._parcels.sweep(tokens - {""}, {job.session for job in jobs if job.live})
+        logfiles.sweep(self._logs, self.core.book.jobs)
 
     def run(self) -> int:
         """Serve until SIGTERM, SIGINT or an order to stop; give the exit status."""
@@ -174,6 +189,7 @@ class BrokerServer:
         self._journal.tick()
         self._watching.try_again()
         self._trimming.tick()
+        self._hooks.go_on()
         self.core.set_disk_full(not self._journal.accepting)
         self._look_after_sockets(now)
         return now + TICK_S
@@ -198,7 +214,7 @@ class BrokerServer:
                 return
             frames = socket.recv_multipart() if first.more else []
             try:
-                message = _by_its_real_pid(wire.decode(frames), first)
+                message = self._weighed(_by_its_real_pid(wire.decode(frames), first))
                 if not isinstance(message, _ALLOWED[side]):
                     raise wire.BadMessage(f"{message.kind} does not belong on this socket")
             except wire.BadMessage as error:
@@ -208,6 +224,18 @@ class BrokerServer:
                 self._listening.note_peer(side, first)
             failpoint("broker.received")
             self._take(self.core.handle(side + first.bytes, message, time.monotonic()))
+
+    def _weighed(self, message: wire.Message) -> wire.Message:
+        """Add how large the values are that lie in parcels."""
+        if not isinstance(message, wire.Finished) or not any(r.token for r in message.results):
+            return message
+        weighed = [
+            replace(one, token_bytes=self._parcels.size_bytes(one.token) or 0)
+            if one.token
+            else one
+            for one in message.results
+        ]
+        return replace(message, results=tuple(weighed))
 
     def _notice_disconnected(self) -> None:
         for peer in self._listening.gone():
@@ -245,6 +273,10 @@ class BrokerServer:
                     self._parcels.remove(token)
                 case DiscardOf(session, needed):
                     self._parcels.remove_session(session, needed)
+                case DiscardLog(job_id):
+                    logfiles.remove(self._logs, job_id)
+                case Hook():
+                    self._hooks.add(effect)
         for outbox in self._outboxes.values():
             outbox.flush()
         if effects:
@@ -265,6 +297,8 @@ class BrokerServer:
             return replace(message, runs=tuple(self._runs(message.runs, send.fetch)))
         if send.fetch and isinstance(message, wire.Ended):
             return self._ended(message)
+        if send.fetch and isinstance(message, wire.InputsAre):
+            return self._inputs(message)
         return message
 
     def _runs(self, runs: tuple[Run, ...], fetch: tuple[str, ...]) -> Iterator[Run]:
@@ -282,7 +316,20 @@ class BrokerServer:
         job = self.core.book.jobs.get(outcome.job_id)
         if job is None or job.expired:  # in this very turn
             return expired(outcome.job_id, outcome.outcome)
-        return wire.Ended((replace(outcome, payload=self._journal.result(outcome.job_id)),))
+        try:
+            payload = self._journal.result(outcome.job_id)
+        except StateDamaged as error:
+            logger.bind(facts={"job": job.job_id, "why": error.why}).error("bad result")
+            self._take(self.core.lose_value(job.job_id))
+            return damaged(outcome.job_id, outcome.outcome)
+        return wire.Ended((replace(outcome, payload=payload),))
+
+    def _inputs(self, message: wire.InputsAre) -> wire.InputsAre | wire.Refused:
+        try:
+            payload = self._journal.payload(message.spec.job_id)
+        except (KeyError, StateDamaged) as error:
+            return wire.Refused("not-retriable", f"its arguments cannot be read: {error}", ())
+        return replace(message, spec=replace(message.spec, payload=payload))
 
     def _close(self) -> None:
         self._commit_and_send()
@@ -292,6 +339,7 @@ class BrokerServer:
         if self._status == STOPPED:
             self._places.sweep()
             self._sweep(attached=False)
+            self._hooks.close()  # else they end by themselves: the next broker waits for us
         self._watching.close()
         self._journal.close()
         logger.info("broker stopped")

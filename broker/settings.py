@@ -1,4 +1,4 @@
-"""What may be set about scheduling. Read from the environment by `__main__`, then passed on."""
+"""What may be set about the broker. Read once by `__main__`, then passed on."""
 
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -6,11 +6,13 @@ from statistics import NormalDist
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The one knob users may want is `overflow`; the others are for tests and simulation."""
+    """What users may want to set comes first; the others are for tests and simulation."""
 
     # How probable it may be that the jobs on a device together outgrow it. Between 1 and 5 %
     # makespans hardly differ; without any headroom many times more jobs run out of memory.
     overflow: float = 0.05
+    # A command to run, or a URL to post to, whenever a job has ended; "" for none.
+    on_end: str = ""
     # A measuring run that has not grown for this long, and for as long as it grew, has settled.
     settle_s: float = 60.0
     # Five missed heartbeats of a second each.

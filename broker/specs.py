@@ -18,7 +18,11 @@ MOST_SHARED: Final = 8192
 _NO_ID: Final = "0" * 32
 
 _plain = attrgetter(
-    *(one.name for one in fields(JobSpec) if one.name not in ("job_id", "payload", "by"))
+    *(
+        one.name
+        for one in fields(JobSpec)
+        if one.name not in ("job_id", "payload", "by", "variables")
+    )
 )
 _shared: dict[Hashable, JobSpec] = {}
 
@@ -50,7 +54,7 @@ def shared(spec: JobSpec) -> JobSpec:
 
     A call of `map` has a hundred thousand jobs that differ in nothing else.
     """
-    key = (*_plain(spec), *_arguments(spec))
+    key = (*_plain(spec), *_arguments(spec), tuple(spec.variables.items()))
     found = _shared.get(key)
     if found is None:
         if len(_shared) >= MOST_SHARED:

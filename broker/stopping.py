@@ -25,7 +25,7 @@ class Stopping:
         self._drain = message.drain and (first or self._drain)
         self._book.stopping = True
         running = sum(len(one.ledger.leases) for one in self._book.workers.values())
-        kept = sum(job.spec.detached for job in self._book.waiting)
+        kept = sum(job.spec.detached for job in self._book.queued())
         return [
             Send(peer, wire.Stopping(running, kept)),
             Note("stopping", {"running": running, "drain": self._drain}),
@@ -36,7 +36,7 @@ class Stopping:
         """Do the next step if it is time for it; queued detached jobs stay as they are."""
         if not self._book.stopping:
             return []
-        attached = [job for job in self._book.waiting if not job.spec.detached]
+        attached = [job for job in self._book.queued() if not job.spec.detached]
         effects = self._cancelling.cancel(attached, "terminate", now, WHY)
         workers = self._book.workers.values()
         busy = any(one.ledger.leases for one in workers) or len(self._book.adrift)

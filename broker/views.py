@@ -37,7 +37,7 @@ def job_row(
         why=_why(job, hold, adrift),
         device=job.device,
         attempt=job.attempt,
-        priority=job.spec.priority,
+        priority=job.priority,
         measuring=lease is not None and lease.measuring,
         predicted_bytes=job.predicted_bytes,
         lease_bytes=lease.lease_bytes if lease else 0,
@@ -46,6 +46,14 @@ def job_row(
         wait_s=max(0.0, started_at - job.queued_at),
         run_s=max(0.0, ended_at - started_at),
         client_pid=client_pid,
+        title=job.spec.title,
+        waits_for=hold.why.value.replace(" ", "-") if hold is not None else "",
+        detached=job.spec.detached,
+        pid=lease.pid if lease else 0,
+        age_s=max(0.0, now - job.queued_at),
+        ended_s=None if job.ended_at is None else max(0.0, now - job.ended_at),
+        exit_status=job.outcome.exit_status if job.outcome else None,
+        signal=job.outcome.signal if job.outcome else None,
     )
 
 
@@ -56,14 +64,19 @@ def _why(job: Job, hold: Hold | None, adrift: bool) -> str:
         return "waiting for its function to arrive"
     if job.state is State.QUEUED and hold is not None:
         return hold.text[:WHY_CHARACTERS]
-    if job.outcome is not None:
-        kind, text = job.outcome.error_type, job.outcome.error_text
-        if kind == "JobTooLarge" and not text:
-            text = _too_large(job.outcome)
-        # Our own kinds of end say it all in their text; an exception's name is half of it.
-        named = kind and not kind.startswith("Job")
-        return (f"{kind}: {text}" if named else text)[:WHY_CHARACTERS]
-    return ""
+    return why_ended(job)
+
+
+def why_ended(job: Job) -> str:
+    """How an ended job ended, in its own words; nothing for a success."""
+    if job.outcome is None:
+        return ""
+    kind, text = job.outcome.error_type, job.outcome.error_text
+    if kind == "JobTooLarge" and not text:
+        text = _too_large(job.outcome)
+    # Our own kinds of end say it all in their text; an exception's name is half of it.
+    named = kind and not kind.startswith("Job")
+    return (f"{kind}: {text}" if named else text)[:WHY_CHARACTERS]
 
 
 def _too_large(outcome: Outcome) -> str:
@@ -85,6 +98,8 @@ def device_row(worker: Worker) -> DeviceRow:
         jobs=len(ledger.leases),
         measuring=measuring.job_type if measuring else "",
         utilisation=ledger.utilisation,
+        temperature_c=ledger.temperature_c,
+        processes=ledger.processes,
     )
 
 

@@ -10,7 +10,7 @@ from .cells import Key
 from .jobs import Job, State
 from .ordering import OrderKey
 
-ClassKey = tuple[Key, str, str, str, int, int, int, bool]
+ClassKey = tuple[Key, str, str, str, int, int, int, bool, bool]
 
 
 def class_of(job: Job) -> ClassKey:
@@ -21,10 +21,11 @@ def class_of(job: Job) -> ClassKey:
         spec.policy,
         spec.parent,
         spec.pin,
-        spec.priority,
+        job.priority,
         spec.memory_bytes,
         job.level,
         job.wary,
+        spec.exclusive,
     )
 
 
@@ -55,6 +56,12 @@ class WaitingClass:
     def waits(self, job: Job) -> bool:
         """Whether a job of this class is still in it."""
         return job.state is State.QUEUED and not job.missing and job.job_id not in self.removed
+
+    def forget_removed(self, job: Job) -> None:
+        """It comes back: what stands for it in the middle would count as itself."""
+        if job.job_id in self.removed:
+            self.removed.discard(job.job_id)
+            self.jobs = deque(one for one in self.jobs if one is not job)
 
     def remove(self, job: Job) -> None:
         """Take a job out; from the middle it goes in fact when it comes to the head."""
@@ -115,6 +122,7 @@ class Waiting:
             self._by_type.setdefault(job.spec.job_type, {})[key] = waiting
         elif first:
             self._unlist(waiting)
+        waiting.forget_removed(job)
         if first:
             waiting.jobs.appendleft(job)
         else:

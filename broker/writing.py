@@ -29,12 +29,15 @@ class Writer:
         """Write all of it; `to_wall_s` makes of our clock the one on the wall."""
         new = {one.spec.job_id: one.number for one in batch.jobs}
         ended = {one.job_id for one in batch.ends}
-        self._jobs(batch, ended, to_wall_s)
+        spent = {one.job_id for one in batch.ends if not one.keeps_payload}
+        self._jobs(batch, spent, to_wall_s)
         self._lives(batch, new, ended)
         self._ends(batch, new, to_wall_s)
         self._letting_go(batch, new)
         self._tally.commits += 1
         write_meta(self._connection, tally=self._tally.tally)
+        if batch.paused is not None:
+            write_meta(self._connection, paused=int(batch.paused))
 
     def settle(self, batch: Batch) -> None:
         """Take note that it is committed."""
@@ -53,7 +56,7 @@ class Writer:
         if rows:
             self._connection.executemany(sql, rows)
 
-    def _jobs(self, batch: Batch, ended: set[str], to_wall_s: float) -> None:
+    def _jobs(self, batch: Batch, spent: set[str], to_wall_s: float) -> None:
         if not batch.jobs:
             return
         uid, boot = os.geteuid(), self._meta.boot
@@ -74,7 +77,7 @@ class Writer:
             [
                 (one.number, one.spec.payload)
                 for one in batch.jobs
-                if one.spec.payload and one.spec.job_id not in ended
+                if one.spec.payload and one.spec.job_id not in spent
             ],
         )
 
@@ -97,7 +100,7 @@ class Writer:
         if not batch.ends:
             return
         live = self._numbers.live
-        rows, results, gone = [], [], []
+        rows, results, gone, spent = [], [], [], []
         for end in batch.ends:
             number = new.get(end.job_id)
             if number is None:
@@ -105,6 +108,8 @@ class Writer:
                 if number is None:
                     raise BrokenPromise(f"{end.job_id} has ended before, or never was")
                 gone.append((number, end.attempt))
+                if not end.keeps_payload:
+                    spent.append(number)
             rows.append((*end_row(number, end, to_wall_s, self._meta.boot), 0))
             if end.outcome.payload:
                 results.append((number, end.outcome.payload))
@@ -114,7 +119,7 @@ class Writer:
             raise BrokenPromise("a job ended that was not alive in that attempt")
         self._many("INSERT INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
         self._many("INSERT INTO results VALUES (?, ?)", results)
-        self._many("DELETE FROM payloads WHERE number = ?", [(one,) for one, _ in gone])
+        self._delete("payloads", spent)
 
     def _changes(self) -> int:
         (changes,) = self._connection.execute("SELECT total_changes()").fetchone()
@@ -122,7 +127,7 @@ class Writer:
 
     def _letting_go(self, batch: Batch, new: dict[str, int]) -> None:
         """Drop results past their time, and jobs past theirs; only what has ended can go."""
-        if not (batch.expired or batch.forgotten):
+        if not (batch.expired or batch.forgotten or batch.spent):
             return
         live = self._numbers.live
         now = {one.job_id: new.get(one.job_id) or live[one.job_id] for one in batch.ends}
@@ -131,6 +136,7 @@ class Writer:
         self._many("UPDATE outcomes SET expired = ? WHERE number = ?", marks)
         forgotten = self._ended(batch.forgotten, now)
         self._tally.jobs -= len(forgotten)
+        self._delete("payloads", self._ended(batch.spent, now) | forgotten)
         self._delete("results", expired | forgotten)
         self._delete("outcomes", forgotten)
         self._delete("jobs", forgotten)

@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar
 from . import wire
 from .asking import ANSWER_S, Questions
 from .batches import parts
+from .config import report_setting
 from .connection import WAIT_S, Connection
 from .errors import BrokerUnavailable
 from .futures import Future
@@ -52,7 +53,7 @@ class Client:
         self.questions = Questions()
         self.openers = Openers()
         self.output = OutputWriter()
-        self.reporter = Reporter(self.output, os.environ.get("GRN_REPORT", ""))
+        self.reporter = Reporter(self.output, report_setting(os.environ))
         self._connecting = threading.RLock()
         self._connection: Connection | None = None
         self._lost_at: float | None = None

@@ -49,22 +49,26 @@ class Context:
     environment: Mapping[str, str] = field(repr=False, hash=False)
 
     @classmethod
-    def capture(cls, extra_environment: Mapping[str, str] | None = None) -> "Context":
+    def capture(
+        cls, extra_environment: Mapping[str, str] | None = None, cwd: str = ""
+    ) -> "Context":
         """Take the context of this very process.
 
         Args:
             extra_environment: Variables the job sees in addition, or instead.
+            cwd: Another directory to run in, as if the process had gone there.
         """
+        moved = {"PWD": cwd} if cwd else {}
         return cls(
             interpreter=sys.executable,
             flags=_interpreter_flags(),
             package_dir=str(Path(__file__).resolve().parent.parent),
-            cwd=os.getcwd(),
+            cwd=cwd or os.getcwd(),
             sys_path=tuple(entry for entry in sys.path if isinstance(entry, str)),
             argv=tuple(sys.argv),
             umask=umask(),
             limits=limits(),
-            environment={**os.environ, **(extra_environment or {})},
+            environment={**os.environ, **moved, **(extra_environment or {})},
         )
 
     def adopt(self, extra_environment: Mapping[str, str]) -> None:

@@ -140,6 +140,7 @@ class Hearing:
         with self._client.lock:
             for one in message.jobs:
                 if pending := self._heard_of(one.job_id):
+                    pending.number = one.number
                     pending.accepted.set()
             self._answered(tuple(one.job_id for one in message.jobs))
 

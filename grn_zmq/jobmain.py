@@ -15,13 +15,14 @@ import signal
 import socket
 import sys
 import threading
-import time
 import types
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from . import caps, channel, frameworks, keeper
+from .jobenv import JobEnvironment, texts_in
 from .peaks import reset_peak
+from .placeholders import fill_words
 
 if TYPE_CHECKING:
     from . import answers
@@ -68,8 +69,7 @@ class JobSide:
         self.pid = os.getpid()
         # The last one only: a closure over data is a new function with every call.
         self.function: tuple[Callable[..., Any], Callable[..., Any] | None] | None = None
-        self.base_environment: dict[str, str] = {}
-        self.run_names: set[str] = set()
+        self.environment = JobEnvironment()
         self.setup_error: BaseException | None = None
         self.on_interrupt: Any = signal.default_int_handler
         signal.signal(signal.SIGINT, _ignore_signal)
@@ -92,10 +92,9 @@ class JobSide:
 
         try:
             context = Context.from_bytes(packet.body)
-            extra = _environment(packet.header)
-            self.base_environment = {**context.environment, **extra}
+            extra = texts_in(packet.header, "environment")
             context.adopt(extra)
-            caps.lift_inherited(self.base_environment, os.environ)
+            self.environment.adopt({**context.environment, **extra})
             _freshen()
             _teach_multiprocessing()
         except BaseException as error:
@@ -109,7 +108,7 @@ class JobSide:
 
         streams = _take_streams(packet.fds)
         cap = _cap(packet.header)
-        self._update_environment(packet.header, cap)
+        self.environment.update(packet.header, cap)
         cwd, umask = _cwd(), os.umask(OWN_UMASK)
         os.umask(umask)
         reset_peak()
@@ -131,7 +130,7 @@ class JobSide:
         header |= {
             "threads": threads,
             "children": children,
-            "clean": intact and not threads and not children and caps.can_be_lifted(),
+            "clean": intact and not threads and not children and self._can_go_on(),
             "before_bytes": before_bytes,
             "peak_bytes": _peak_bytes(),
             **frameworks.counters()._asdict(),
@@ -139,6 +138,10 @@ class JobSide:
         _silence_streams()
         self._answer(header, body, str(packet.header["late"]))
         os.umask(umask)
+
+    def _can_go_on(self) -> bool:
+        """Whether this process has the function it was sent, and no cap stays."""
+        return self.function is not None and caps.can_be_lifted()
 
     def _answer(self, header: dict[str, object], body: bytes, late: str) -> None:
         """Send the answer; if the body of the run closed our socket, leave it in a file."""
@@ -156,7 +159,9 @@ class JobSide:
             signal.signal(signal.SIGINT, self.on_interrupt)
             if self.setup_error is not None:
                 raise self.setup_error
+            # Also where it cannot run: the worker sends no function twice.
             function, content = self._function(packet)
+            self.environment.check()
             with caps.capped(cap):
                 args, kwargs = payload.load_arguments(content)
                 value = function(*args, **kwargs)
@@ -190,37 +195,25 @@ class JobSide:
             function = stand_in
         return function, content[size:]
 
-    def _update_environment(self, header: Mapping[str, object], cap: caps.Cap | None) -> None:
-        """Set this run's variables, and put back those only the run before had."""
-        wanted = caps.environment(cap, self.base_environment) | _environment(header)
-        wanted["GRN_JOB_ID"] = str(header["job_id"])
-        wanted["GRN_ATTEMPT"] = str(header["attempt"])
-        for name in self.run_names - wanted.keys():
-            if name in self.base_environment:
-                os.environ[name] = self.base_environment[name]
-            else:
-                os.environ.pop(name, None)
-        os.environ.update(wanted)
-        self.run_names = set(wanted)
-        time.tzset()
-
     def run_command(self, packet: channel.Packet) -> NoReturn:
         """Become the command."""
         import msgpack
 
         _take_streams(packet.fds)
         cap = _cap(packet.header)
-        self._update_environment(packet.header, cap)
+        self.environment.update(packet.header, cap)
         try:
             body = _parcel(packet.header) if packet.header["token"] else packet.body
         except OSError as error:
             _refuse(f"its command cannot be read: {error}", NOT_EXECUTABLE_STATUS)
-        argv = msgpack.unpackb(body, unicode_errors="surrogatepass")
+        words = msgpack.unpackb(body, unicode_errors="surrogatepass")
+        argv = fill_words(words, texts_in(packet.header, "placeholders"))
         for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         try:
             if self.setup_error is not None:
                 raise self.setup_error
+            self.environment.check()
             _open_stdin(str(packet.header["stdin"]))
             if cap is not None and cap.on_host:
                 caps.limit_data(cap)
@@ -274,11 +267,6 @@ def _freshen() -> None:
     # __main__ travels by value.
     sys.modules["__main__"] = types.ModuleType("__main__")
     sys.modules["__main__"].__dict__["__builtins__"] = sys.modules["builtins"]
-
-
-def _environment(header: Mapping[str, object]) -> dict[str, str]:
-    environment = header.get("environment")
-    return dict(environment) if isinstance(environment, dict) else {}
 
 
 def _teach_multiprocessing() -> None:

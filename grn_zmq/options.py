@@ -1,5 +1,6 @@
 """The options of `@grn.job`, checked when decorating."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
@@ -24,7 +25,11 @@ _NOT_INLINE: Final = {
     "grace": "nobody ends it but its caller",
     "retries": "nobody else can run it again",
     "retry_on": "nobody else can run it again",
+    "exclusive": "all that its caller does there shares the device with it",
+    "on_end": "its caller sees the end of it",
 }
+
+_SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 
 # Names the ancestors of this package used; each says the same as the option it stands for.
 _ALIASES: Final = {"jobstr": "type", "resource_policy": "policy"}
@@ -47,6 +52,8 @@ class JobOptions:
     retries: int = 0
     retry_on: tuple[str, ...] = ()
     enforce: bool = False
+    exclusive: bool = False
+    on_end: str = ""
     inline: bool = False
     reuse: bool = True
     when_unavailable: str = "raise"
@@ -61,6 +68,7 @@ class JobOptions:
             _is_text(self.name),
             f"name={self.name!r} must be a printable text of at most 4096 characters",
         )
+        self._check_on_end()
         _check(
             all(isinstance(name, str) and name.isidentifier() for name in self.by),
             f"by={self.by!r} must be names of arguments, such as by=('batch_size',)",
@@ -87,7 +95,7 @@ class JobOptions:
         for option in ("timeout", "time_limit", "grace"):
             self._check_time(option)
         self._check_retry_on()
-        for option in ("enforce", "inline", "reuse"):
+        for option in ("enforce", "exclusive", "inline", "reuse"):
             _check(
                 isinstance(getattr(self, option), bool),
                 f"{option}={getattr(self, option)!r} must be True or False",
@@ -146,6 +154,15 @@ class JobOptions:
         if seconds > MAX_SECONDS or (option == "time_limit" and not seconds):
             least = "more than 0" if option == "time_limit" else "0"
             raise ValueError(f"{option}={value!r} must be from {least} to ten years")
+
+    def _check_on_end(self) -> None:
+        _check(
+            _is_text(self.on_end),
+            f"on_end={self.on_end!r} must be a printable text of at most 4096 characters",
+        )
+        scheme = _SCHEME.match(self.on_end)
+        if scheme and scheme[1].lower() not in ("http", "https"):
+            raise ValueError(f"on_end={self.on_end!r} must be a command, or a URL with http")
 
     def _check_retry_on(self) -> None:
         named = all(isinstance(cause, str) and cause for cause in self.retry_on)

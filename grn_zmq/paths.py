@@ -94,6 +94,11 @@ def state_file(environ: Mapping[str, str]) -> Path:
     return state_directory(environ) / "state.db"
 
 
+def logs_directory(environ: Mapping[str, str]) -> Path:
+    """Where what jobs have printed is kept."""
+    return state_directory(environ) / "logs"
+
+
 def make_private(directory: Path) -> None:
     """Create a directory for this user alone, or check that it is one."""
     try:

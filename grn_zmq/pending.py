@@ -22,6 +22,8 @@ class Pending:
     spec: JobSpec | None
     future: Future[Any]
     blobs: tuple[Blob, ...] = ()
+    # By which people know it, once it is accepted.
+    number: int = 0
     accepted: threading.Event = field(default_factory=threading.Event)
     cancel_taken: threading.Event = field(default_factory=threading.Event)
     begun: "queue.SimpleQueue[Begun | None] | None" = None

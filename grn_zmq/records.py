@@ -26,9 +26,13 @@ Scalar = int | float | str | bool
 Signed = Annotated[int, "may be below zero"]
 
 
+# Marks a field that the protocol before this one did not have.
+ADDED: Final = {"added": True}
+
+
 def added(default: object) -> Any:
     """A field that the protocol before this one did not have; peers of it mean the default."""
-    return field(default=default, metadata={"added": True})
+    return field(default=default, metadata=ADDED)
 
 
 def require(ok: bool, what: str) -> None:
@@ -70,7 +74,10 @@ class JobSpec:
     """One job as its client describes it. Everything but the payload is in clear.
 
     `timeout_s` bounds the wait for a device, `time_limit_s` each run. Of a large payload only
-    the `token` travels: it names a file (`parcels.py`).
+    the `token` travels: it names a file (`parcels.py`). It starts once the jobs in `after` have
+    succeeded and those in `after_any` have ended, `begin_s` after it was accepted at the
+    earliest. `title` is what people know a command by; `variables` are added to its
+    environment, `{gpu}` and the like in them replaced as it starts.
     """
 
     job_id: str
@@ -99,6 +106,14 @@ class JobSpec:
     retry_on: tuple[str, ...] = added(())
     grace_s: float = added(DEFAULT_GRACE_S)
     token: str = added("")
+    title: str = added("")
+    variables: dict[str, str] = field(default_factory=dict, repr=False, metadata=ADDED)
+    after: tuple[str, ...] = added(())
+    after_any: tuple[str, ...] = added(())
+    begin_s: float | None = added(None)
+    held: bool = added(False)
+    exclusive: bool = added(False)
+    on_end: str = added("")
 
     def __post_init__(self) -> None:
         require_id(self.job_id)
@@ -112,7 +127,7 @@ class JobSpec:
         require(0 <= self.oom_retries <= MAX_RETRIES, f"at most {MAX_RETRIES} retries")
         require(0 <= self.retries <= MAX_RETRIES, f"at most {MAX_RETRIES} retries")
         require(sum(map(len, self.retry_on)) <= MAX_NAME, "the causes of retries are too long")
-        for seconds in (self.timeout_s, self.time_limit_s, self.grace_s):
+        for seconds in (self.timeout_s, self.time_limit_s, self.grace_s, self.begin_s):
             require(seconds is None or 0 <= seconds <= MAX_SECONDS, f"{seconds} seconds")
         if self.token:
             require_token(self.token)
@@ -120,6 +135,10 @@ class JobSpec:
             require_scalar(value)
         if self.parent:
             require_id(self.parent, "parent's job id")
+        require(len(self.title) <= MAX_NAME, f"a title has at most {MAX_NAME} characters")
+        require(len(self.on_end) <= MAX_NAME, f"a hook has at most {MAX_NAME} characters")
+        for job_id in (*self.after, *self.after_any):
+            require_id(job_id, "job id to wait for")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +167,9 @@ class Run:
     time_limit_s: float | None = added(None)
     grace_s: float = added(DEFAULT_GRACE_S)
     token: str = added("")
+    number: int = added(0)
+    name: str = added("")
+    variables: dict[str, str] = field(default_factory=dict, repr=False, metadata=ADDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +233,7 @@ class Result:
     error_bases: tuple[str, ...] = added(())
     last_lines: str = added("")
     token: str = added("")
+    token_bytes: int = added(0)
 
     def __post_init__(self) -> None:
         if self.token:
@@ -245,15 +268,26 @@ class Outcome:
     payload: bytes = field(repr=False)
     last_lines: str = added("")
     token: str = added("")
+    token_bytes: int = added(0)
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What one running attempt uses on the device now."""
+    """What one running attempt uses on the device now; `pid` is that of its body."""
 
     job_id: str
     attempt: int
     used_bytes: int
+    pid: int = added(0)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceProcess:
+    """A process that the device shows; `job_id` is empty for a stranger."""
+
+    pid: int
+    used_bytes: int
+    job_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +304,7 @@ class DeviceFacts:
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """One job as lists show it."""
+    """One job as lists show it; `age_s` ago it was accepted, `ended_s` ago it ended."""
 
     number: int
     job_id: str
@@ -290,6 +324,14 @@ class JobRow:
     wait_s: float
     run_s: float
     client_pid: int
+    title: str = added("")
+    waits_for: str = added("")
+    detached: bool = added(False)
+    pid: int = added(0)
+    age_s: float = added(0.0)
+    ended_s: float | None = added(None)
+    exit_status: int | None = added(None)
+    signal: int | None = added(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +348,8 @@ class DeviceRow:
     jobs: int
     measuring: str
     utilisation: float
+    temperature_c: int | None = added(None)
+    processes: tuple[DeviceProcess, ...] = added(())
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,6 +91,8 @@ def describe_call(
         retry_on=options.retry_on,
         grace_s=options.grace_s,
         token=token,
+        exclusive=options.exclusive,
+        on_end=options.on_end,
     )
     return spec, (code, context)
 
@@ -168,11 +170,16 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def context_blob(extra: Mapping[str, str]) -> Blob:
-    """Give this process's context; made anew only when something in it has changed."""
+def context_blob(extra: Mapping[str, str], cwd: str = "") -> Blob:
+    """Give this process's context; made anew only when something in it has changed.
+
+    Args:
+        cwd: Another directory to run in; nothing for that of this process.
+    """
     global _last
     key = (
-        os.getcwd(),
+        cwd,
+        cwd or os.getcwd(),
         tuple(sys.path),
         tuple(sys.argv),
         umask(),
@@ -183,7 +190,7 @@ def context_blob(extra: Mapping[str, str]) -> Blob:
     with _last_lock:
         if _last is not None and _last[0] == key:
             return _last[1]
-        packed = Context.capture(extra).to_bytes()
+        packed = Context.capture(extra, cwd).to_bytes()
         if len(packed) > MAX_BLOB_BYTES:
             raise TooLarge("the environment of the job", len(packed), MAX_BLOB_BYTES)
         blob = Blob(digest(packed), packed)

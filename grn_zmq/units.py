@@ -92,3 +92,14 @@ def _seconds_in(text: str) -> float | None:
     except ValueError:  # two points in one number
         return None
     return sum(map(float.__mul__, counts, map(float, _UNITS_S.values())))
+
+
+def format_seconds(value: float) -> str:
+    """Write a time for people, short enough for a column: 0.4 s, 12 s, 3:07, 2:00:05."""
+    if value < 9.95:
+        return f"{value:.1f} s"
+    if value < 59.5:
+        return f"{value:.0f} s"
+    minutes, rest = divmod(round(value), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,15 +1,38 @@
 """Every message of the protocol. Client, broker and worker share this file and nothing else.
 
 Frames are made and checked by `codec.py`; the parts of messages are in `records.py`, what only
-workers hear and say in `worker_messages.py`. Fields of type `bytes` are payload: opaque to the
+workers hear and say in `worker_messages.py`, what commands ask and order in
+`control_messages.py`. Fields of type `bytes` are payload: opaque to the
 broker, opened only in the job process or by the client.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar, Final, get_args
 
 from .codec import MAX_BODY_BYTES, MAX_HEADER_BYTES, BadMessage, Codec, Frames
+from .control_messages import (
+    Acted,
+    Answer,
+    AskCells,
+    AskInputs,
+    AskJob,
+    AskScene,
+    AskWhy,
+    CellsAre,
+    Clean,
+    FindJobs,
+    Hold,
+    InputsAre,
+    JobIs,
+    JobsFound,
+    Order,
+    Pause,
+    Prioritise,
+    PutCells,
+    SceneIs,
+    WhyIs,
+)
 from .limits import CREDITS
 from .records import (
     Begun,
@@ -40,23 +63,12 @@ from .worker_messages import (
 )
 
 __all__ = [
-    "PROTOCOL",
-    "Assign",
-    "BadMessage",
-    "Declined",
-    "End",
-    "EndIdle",
-    "Finished",
-    "Frames",
-    "Greet",
-    "Leave",
-    "Leaving",
-    "Recorded",
-    "Report",
-    "Unknown",
-    "decode",
-    "encode",
-]
+    "PROTOCOL", "Acted", "Answer", "AskCells", "AskInputs", "AskJob", "AskScene", "AskWhy",
+    "Assign", "BadMessage", "CellsAre", "Clean", "Declined", "End", "EndIdle", "FindJobs",
+    "Finished", "Frames", "Greet", "Hold", "InputsAre", "JobIs", "JobsFound", "Leave",
+    "Leaving", "Order", "Pause", "Prioritise", "PutCells", "Recorded", "Report", "SceneIs",
+    "Unknown", "WhyIs", "decode", "encode",
+]  # fmt: skip
 
 PROTOCOL: Final = 3
 # Clients outlive an upgrade of the broker: those of the protocol before are served too.
@@ -323,6 +335,7 @@ FromClient = (
     | AskProfiles
     | ForgetProfiles
     | Stop
+    | Order
 )
 FromWorker = Greet | Started | Finished | Report | Output | Want | Declined | Leaving
 ToClient = (
@@ -339,22 +352,14 @@ ToClient = (
     | ProfilesAre
     | Forgotten
     | Stopping
+    | Answer
 )
 ToWorker = (
     Welcome | Refused | Blobs | Assign | End | Recorded | Unknown | EndIdle | Release | Leave
 )
 Message = FromClient | FromWorker | ToClient | ToWorker
 
-MESSAGES: Final[Mapping[str, type]] = {
-    message.kind: message
-    for message in (
-        Hello, Submit, Cancel, Release, Attach, Received, AskJobs, AskDevices,
-        AskProfiles, ForgetProfiles, ProfilesAre, Forgotten,
-        Welcome, Accepted, Refused, Want, Cancelling, Ended, JobsAre, DevicesAre,
-        Blobs, Output, Started, Greet, Finished, Report, Assign, End, Recorded, EndIdle,
-        Unknown, Declined, Leaving, Leave, Stop, Stopping,
-    )
-}  # fmt: skip
+MESSAGES: Final[Mapping[str, type]] = {one.kind: one for one in get_args(Message)}
 
 _codec = Codec(MESSAGES.values())
 

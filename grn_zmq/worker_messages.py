@@ -7,6 +7,7 @@ from .records import (
     HOWS,
     AttemptId,
     DeviceFacts,
+    DeviceProcess,
     Held,
     Result,
     Run,
@@ -63,6 +64,8 @@ class Report:
     idle_bytes: int
     utilisation: float
     uses: tuple[Use, ...]
+    temperature_c: int | None = added(None)
+    processes: tuple[DeviceProcess, ...] = added(())
 
 
 @dataclass(frozen=True, slots=True)

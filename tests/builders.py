@@ -207,8 +207,8 @@ def a_job_row(number: int = 1, **changes: Any) -> JobRow:
     return replace(row, **changes)
 
 
-def a_device_row(index: int = 0) -> DeviceRow:
-    return DeviceRow(
+def a_device_row(index: int = 0, **changes: Any) -> DeviceRow:
+    row = DeviceRow(
         facts=a_device(index),
         worker_pid=800 + index,
         max_jobs=4,
@@ -220,11 +220,12 @@ def a_device_row(index: int = 0) -> DeviceRow:
         measuring="train.py::fit",
         utilisation=0.25,
     )
+    return replace(row, **changes)
 
 
-def a_use(number: int = 1, used: int = 100, attempt: int = 1) -> Use:
+def a_use(number: int = 1, used: int = 100, attempt: int = 1, pid: int = 0) -> Use:
     """A running attempt that uses so many MiB."""
-    return Use(an_id(number), attempt, used * MIB)
+    return Use(an_id(number), attempt, used * MIB, pid)
 
 
 def an_attempt(number: int = 1, attempt: int = 1) -> AttemptId:

@@ -43,6 +43,7 @@ from tests.builders import (
     an_outcome,
     held,
 )
+from tests.control_examples import A_WAITING_COMMAND, CONTROL, STRANGERS
 
 # By protocol: what this one writes, and what the one before wrote.
 _GOLDEN: Final[dict[str, dict[str, list[str]]]] = json.loads(
@@ -71,6 +72,9 @@ RUN_WORDS: Final[dict[str, Any]] = {
     "time_limit_s": 60.0,
     "grace_s": 0.5,
     "token": a_token(4, "disk"),
+    "number": 12,
+    "name": "night",
+    "variables": {"A": "{gpu}"},
 }
 
 EXAMPLES: Final[dict[str, wire.Message]] = {
@@ -81,6 +85,7 @@ EXAMPLES: Final[dict[str, wire.Message]] = {
             (
                 a_spec(1, by={"n": 3, "p": -0.5, "m": "s", "b": True}, **LIFECYCLE),
                 a_spec(2, priority=-3),
+                a_spec(3, **A_WAITING_COMMAND),
             )
         ),
         wire.Cancel((an_id(1), an_id(2)), interrupt=True),
@@ -105,8 +110,8 @@ EXAMPLES: Final[dict[str, wire.Message]] = {
                 an_outcome(3, payload=b"", token=a_token(3, "disk")),
             )
         ),
-        wire.JobsAre((a_job_row(),), more=True),
-        wire.DevicesAre((a_device_row(),)),
+        wire.JobsAre((a_job_row(title="fit", ended_s=2.5, exit_status=3),), more=True),
+        wire.DevicesAre((a_device_row(temperature_c=61, processes=STRANGERS),)),
         wire.Blobs((Blob("f" * 64, b"function"), Blob("c" * 64, b"context"))),
         wire.Output((a_piece(1, stream="stderr", data="naïve ✓".encode()), a_piece(2))),
         wire.Started((Begun(an_id(1), 1, "host:0", False, {"CUDA_VISIBLE_DEVICES": "GPU-1"}),)),
@@ -118,8 +123,15 @@ EXAMPLES: Final[dict[str, wire.Message]] = {
         wire.Finished(
             5, (a_result(1), a_result(2, outcome="failed", exit_status=3, **LOST_WORDS))
         ),
-        a_report(used_bytes=3, foreign_bytes=2, utilisation=0.5, uses=(a_use(1),)),
-        wire.Assign(5, (a_run(1), a_run(2, payload=b"", **RUN_WORDS))),
+        a_report(
+            used_bytes=3,
+            foreign_bytes=2,
+            utilisation=0.5,
+            uses=(a_use(1, pid=99),),
+            temperature_c=61,
+            processes=STRANGERS,
+        ),
+        wire.Assign(5, (a_run(1), replace(a_run(2, payload=b""), **RUN_WORDS))),
         wire.End(5, "interrupt", (an_attempt(1), an_attempt(2, 3))),
         wire.Recorded(5, (an_attempt(1),)),
         wire.EndIdle(an_id(900)),
@@ -129,6 +141,7 @@ EXAMPLES: Final[dict[str, wire.Message]] = {
         wire.Leave(),
         wire.Stop(drain=True),
         wire.Stopping(running=2, kept=7),
+        *CONTROL,
     )
 }
 
@@ -138,6 +151,12 @@ EXAMPLES_BEFORE: Final[dict[str, wire.Message]] = {
         (an_outcome(1), an_outcome(2, outcome="killed", signal=9, payload=b""))
     ),
     "greet": a_greet(inventory=(held(1),), max_jobs=4),
+    "submit": wire.Submit(
+        (
+            a_spec(1, by={"n": 3, "p": -0.5, "m": "s", "b": True}, **LIFECYCLE),
+            a_spec(2, priority=-3),
+        )
+    ),
 }
 
 ANY_VALUE = st.recursive(
@@ -216,12 +235,13 @@ def before(value: Any) -> Any:
     if not is_dataclass(value) or isinstance(value, type):
         return value
     changes = {
-        one.name: one.default if "added" in one.metadata else before(getattr(value, one.name))
+        one.name: before(getattr(value, one.name))
         for one in fields(value)
+        if "added" not in one.metadata
     }
     if "protocol" in changes:
         changes["protocol"] = wire.PROTOCOL_BEFORE
-    return replace(value, **changes)
+    return type(value)(**changes)
 
 
 @pytest.mark.parametrize("kind", GOLDEN_BEFORE)
@@ -244,6 +264,7 @@ def test_f53_a_peer_of_the_protocol_before_is_answered_in_its_words(kind: str) -
 
 def test_the_protocol_before_knew_all_but_the_newest_messages() -> None:
     newest = {"unknown", "declined", "leaving", "leave", "stop", "stopping"}
+    newest |= {one.kind for one in CONTROL}
 
     assert set(GOLDEN_BEFORE) == set(wire.MESSAGES) - newest
 
@@ -275,7 +296,7 @@ def test_a_token_that_is_no_name_of_a_parcel_is_refused(token: str) -> None:
         wire.decode(a_submit_with("token", token))
 
 
-@pytest.mark.parametrize("field", ["timeout_s", "time_limit_s", "grace_s"])
+@pytest.mark.parametrize("field", ["timeout_s", "time_limit_s", "grace_s", "begin_s"])
 @pytest.mark.parametrize("value", [-1.0, math.nan, math.inf, 1e12])
 def test_seconds_are_bounded(field: str, value: float) -> None:
     assert_refused(a_submit_with(field, value))
@@ -296,6 +317,7 @@ def test_a_repr_shows_no_payload_and_no_context(kind: str) -> None:
         "finished": wire.Finished(1, (a_result(payload=secret),)),
         "ended": wire.Ended((an_outcome(payload=secret),)),
         "blobs": wire.Blobs((Blob("c" * 64, secret),)),
+        "inputs-are": wire.InputsAre(a_spec(payload=secret), ()),
         "output": wire.Output((a_piece(data=secret),)),
     }
     message = secrets.get(kind, EXAMPLES[kind])

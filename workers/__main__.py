@@ -9,6 +9,7 @@ import click
 from loguru import logger
 
 from grn_zmq import log
+from grn_zmq.config import BadSetting, read_config
 from grn_zmq.errors import GrnError, StateUnwritable
 from grn_zmq.failpoints import arm
 from grn_zmq.lifeline import end_with_parent
@@ -22,13 +23,14 @@ from .fosterer import Fosterer
 @click.option(
     "--devices",
     metavar="WHICH",
-    help="auto (default), nvml, nvml:0,2, nvml:GPU-<uuid>, host, host:4 or host:4x2GiB.",
+    help="auto (default), nvml, nvml:0,2, nvml:GPU-<uuid>, host, host:4 or host:4x2GiB. "
+    "Setting: devices, GRN_DEVICES.",
 )
 @click.option(
     "--max-jobs",
     type=click.IntRange(min=1),
     help="Jobs at once on each device. Default: bounded by memory alone on GPUs, "
-    "max(2, cores / devices) on host memory.",
+    "max(2, cores / devices) on host memory. Setting: max_jobs, GRN_MAX_JOBS.",
 )
 @click.option("--debug", "-d", is_flag=True, help="Log more.")
 @click.option("--supervisor", default=0, hidden=True, help="Whom to end with.")
@@ -53,8 +55,14 @@ def main(
     if supervisor:
         end_with_parent(supervisor)
     try:
-        names = plan(devices, os.environ)
+        # A supervisor has read all settings before, and passed on what is set.
+        environ = None if supervisor else os.environ
+        config = read_config(environ, {"devices": devices, "max_jobs": max_jobs})
+        names = plan(config.devices, os.environ)
         require_writable(state_directory(os.environ))
+    except BadSetting as error:
+        click.echo(f"grn-workers: {error}", err=True)
+        sys.exit(2)
     except GrnError as error:
         sys.exit(f"grn-workers: {error}")
     managing = f"Managing {describe(names)}"
@@ -64,7 +72,7 @@ def main(
     else:
         logger.info(managing)
     options = ["--debug"] if debug else []
-    if (jobs := max_jobs or default_max_jobs(names)) is not None:
+    if (jobs := config.max_jobs or default_max_jobs(names)) is not None:
         options += ["--max-jobs", str(jobs)]
     if failpoints:
         arm(failpoints)

@@ -44,7 +44,12 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """What the device shows now."""
+    """What the device shows now.
+
+    `pids` has the process in which the body of each job runs. `processes` are those to be
+    listed, with what they use; those in `owners` are of the job or idle tree it names, all
+    others are strangers.
+    """
 
     used_bytes: int
     foreign_bytes: int
@@ -52,3 +57,7 @@ class Level:
     utilisation: float
     by_job: Mapping[str, int]
     seen: frozenset[str]
+    temperature_c: int | None = None
+    pids: Mapping[str, int] = field(default_factory=dict)
+    processes: Mapping[int, int] = field(default_factory=dict)
+    owners: Mapping[int, str] = field(default_factory=dict)

@@ -30,10 +30,12 @@ from .effects import (
     UnwatchCaller,
     WatchCaller,
 )
+from .joblogs import JobLogs
 from .launcher import LaunchError
 from .pool import Pool
 from .sampler import Sampler
 from .spool import Spool
+from .surroundings import environment_of, placeholders_of
 from .sweeping import MARK
 
 
@@ -60,6 +62,7 @@ class Hands:
         pool: Pool,
         sampler: Sampler,
         spool: Spool,
+        logs: JobLogs,
     ) -> None:
         self._head = head
         self._core = head.core
@@ -68,7 +71,10 @@ class Hands:
         self._pool = pool
         self._sampler = sampler
         self._spool = spool
+        self._logs = logs
         self._parcels = find_parcels(os.environ)
+        # What no job may have otherwise: its device, and the mark it is found by.
+        self._fixed = {**device.environment(), MARK: spool.incarnation}
 
     def carry_out(self, effect: Effect) -> None:
         """Do one thing; what was meant for a process that is not there is void."""
@@ -79,6 +85,7 @@ class Hands:
                 self._launch(key, context)
             case Feed(key, run, function) if key in self._pool:
                 self._sampler.begins(key)
+                self._logs.begin(run)
                 self._pool.feed(key, self._job_run(run, function))
                 failpoint("worker.fed")
             case Signal(key, signum) if key in self._pool:
@@ -112,11 +119,7 @@ class Hands:
     def _launch(self, key: int, packed: bytes) -> None:
         try:
             context = Context.from_bytes(packed)
-            environment = {
-                **self._defaults(context),
-                **self._device.environment(),
-                MARK: self._spool.incarnation,
-            }
+            environment = {**self._defaults(context), **self._fixed}
             self._pool.launch(key, context, environment)
         except (LaunchError, ValueError) as error:
             self._head.do(self._core.launch_failed(key, str(error), time.monotonic()))
@@ -133,6 +136,7 @@ class Hands:
 
     def _job_run(self, run: Run, function: bytes | None) -> jobevents.Run:
         assert run.kind in ("call", "command")
+        values = placeholders_of(run, self._device.info)
         return jobevents.Run(
             job_id=run.job_id,
             attempt=run.attempt,
@@ -141,7 +145,8 @@ class Hands:
             function_blob=function or b"",
             content=run.payload,
             stand_in=run.stand_in,
-            environment={"GRN_JOB_ID": run.job_id, "GRN_ATTEMPT": str(run.attempt)},
+            environment=environment_of(run, values, self._fixed),
+            placeholders=values,
             stdin=run.stdin,
             on_host=self._core.on_host,
             total_bytes=self._device.info.total_bytes,

@@ -36,6 +36,8 @@ class Run:
     """Pickled arguments of a call, or the packed words of a command."""
     stand_in: bool = False
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    placeholders: Mapping[str, str] = field(default_factory=dict)
+    """What `{gpu}` and the like stand for in the words of a command."""
     stdin: str = ""
     """A FIFO that a command reads; empty for none."""
     on_host: bool = False

@@ -85,6 +85,7 @@ class JobProcess:
             "kind": run.kind,
             "stand_in": run.stand_in,
             "environment": dict(run.environment),
+            "placeholders": dict(run.placeholders),
             "function": run.function,
             "function_size": len(blob),
             "stdin": run.stdin,

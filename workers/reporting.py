@@ -1,10 +1,11 @@
 """What a worker tells of its device, and how often it looks at it. Pure."""
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Final
 
 from grn_zmq import wire
-from grn_zmq.records import Use
+from grn_zmq.records import DeviceProcess, Use
 
 from .events import Level
 from .runs import ActiveRun
@@ -20,6 +21,8 @@ IDLE_SAMPLE_S: Final = 0.25
 YOUNG_SAMPLE_S: Final = 0.04
 YOUNG_FOR_S: Final = 60.0
 COST_PART: Final = 0.018
+# Of the processes on a device: more than fit on a screen, and a report stays small.
+MOST_LISTED: Final = 64
 
 
 class Reporter:
@@ -41,14 +44,13 @@ class Reporter:
             level.foreign_bytes,
             level.idle_bytes,
             level.utilisation,
-            tuple(
-                Use(one.run.job_id, one.run.attempt, one.measured.used_bytes) for one in runs
-            ),
+            tuple(_use(one, level) for one in runs),
+            level.temperature_c,
         )
         if now - self._told_at < HEARTBEAT_S and not self._notable(report):
             return None
         self._told, self._told_at = report, now
-        return report
+        return replace(report, processes=_listed(level, {one.run.job_id for one in runs}))
 
     def _notable(self, report: wire.Report) -> bool:
         told = self._told
@@ -61,6 +63,23 @@ class Reporter:
             *(use.used_bytes - before.get(use.job_id, 0) for use in report.uses),
         ]
         return any(abs(change) * NOTABLE_PART >= self._total_bytes for change in changes)
+
+
+def _use(active: ActiveRun, level: Level) -> Use:
+    run = active.run
+    pid = level.pids.get(run.job_id, run.pid if active.inline else 0)
+    return Use(run.job_id, run.attempt, active.measured.used_bytes, pid)
+
+
+def _listed(level: Level, job_ids: Collection[str]) -> tuple[DeviceProcess, ...]:
+    """The processes of jobs and of strangers, largest first; those that idle are neither."""
+    found = [
+        DeviceProcess(pid, used_bytes, whose)
+        for pid, used_bytes in level.processes.items()
+        if not (whose := level.owners.get(pid, "")) or whose in job_ids
+    ]
+    found.sort(key=lambda one: (-one.used_bytes, one.pid))
+    return tuple(found[:MOST_LISTED])
 
 
 def sample_s(

@@ -1,6 +1,7 @@
 """What the device shows of the jobs that run on it: looks, peaks and what processes keep."""
 
 import time
+from collections.abc import Mapping
 from typing import Final
 
 from loguru import logger
@@ -8,7 +9,7 @@ from loguru import logger
 from . import jobevents
 from .core import WorkerCore
 from .devices.callers import Callers
-from .devices.device import Device, DeviceUnreadable, Tree
+from .devices.device import Device, DeviceUnreadable, Sample, Tree
 from .devices.kills import KernelKills
 from .devices.memory import kernel_kills
 from .events import Gone, Level
@@ -51,15 +52,26 @@ class Sampler:
         if not self._readable:
             logger.info("the device can be read again")
         self._readable = True
+        return self._level(sample, trees)
+
+    def _level(self, sample: Sample, trees: Mapping[str, Tree]) -> Level:
         by_job = {key: used for key, used in sample.by_tree.items() if key in self._core.runs}
-        idle = sum(sample.by_tree.values()) - sum(by_job.values())
+        pids = {key: trees[key].main_pid for key in by_job}
+        processes, owners = sample.processes, sample.owners
+        if self._core.on_host:  # what strangers have of it cannot be told apart
+            processes = {pid: by_job[key] for key, pid in pids.items()}
+            owners = {pid: key for key, pid in pids.items()}
         return Level(
             sample.used_bytes,
             sample.foreign_bytes,
-            idle,
+            sum(sample.by_tree.values()) - sum(by_job.values()),
             sample.utilisation,
             by_job,
             sample.seen,
+            sample.temperature_c,
+            pids,
+            processes,
+            owners,
         )
 
     def _trees(self) -> dict[str, Tree]:

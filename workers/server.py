@@ -14,6 +14,7 @@ from loguru import logger
 from grn_zmq import wire
 from grn_zmq.errors import GrnError
 from grn_zmq.failpoints import failpoint
+from grn_zmq.paths import logs_directory
 from grn_zmq.records import DeviceFacts, Piece
 
 from . import jobevents
@@ -24,6 +25,7 @@ from .effects import Effect, Keep, Reply
 from .ending import LEAVING_GRACE_S
 from .events import Returned
 from .hands import Hands
+from .joblogs import JobLogs
 from .launcher import ExecLauncher
 from .pool import Pool
 from .sampler import Sampler
@@ -74,7 +76,10 @@ class WorkerServer:
         label = f"{info.kind}:{info.index}"
         self.core = WorkerCore(label, device.environment(), info.total_bytes, spool.left)
         self._sampler = Sampler(device, self._pool, self.core)
-        self._hands = Hands(self, device, self._link, self._pool, self._sampler, spool)
+        self._logs = JobLogs(logs_directory(os.environ), label)
+        self._hands = Hands(
+            self, device, self._link, self._pool, self._sampler, spool, self._logs
+        )
         self._effects: list[Effect] = []
         self._greet_at = float("inf")
         self._sampled_at = 0.0
@@ -122,6 +127,7 @@ class WorkerServer:
                 self._turn()
         finally:
             self._pool.close()
+            self._logs.close()
             self._link.close()
             self._spool.close()
             self._device.close()
@@ -271,6 +277,7 @@ class WorkerServer:
         if active is not None:
             run = active.run
             self._link.say(Piece(run.job_id, run.attempt, stream, data))
+            self._logs.write(run.job_id, stream, data)
             active.hear(data, stream)
 
     def _on_outcome(self, key: int, outcome: jobevents.Outcome) -> None:
@@ -325,7 +332,9 @@ class WorkerServer:
             effects, self._effects = self._effects, []
             records = [one.record for one in effects if isinstance(one, Keep)]
             starts = any(isinstance(one, StartRecord) for one in records)
-            finishes = any(isinstance(one, FinishRecord) for one in records)
+            finishes = [one for one in records if isinstance(one, FinishRecord)]
+            for finish in finishes:
+                self._logs.end(finish.result.job_id)
             if finishes:
                 failpoint("worker.result")
             kept = not records or self._spool.write(records)

@@ -52,7 +52,7 @@ def main(device: str, max_jobs: int | None, parent: int, debug: bool, orders: st
 
 
 def allow_many_files() -> None:
-    """Open as many files as we may: each job takes six. Jobs have their client's limits."""
+    """Open as many files as we may: each job takes eight. Jobs have their client's limits."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 

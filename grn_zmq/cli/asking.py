@@ -1,6 +1,7 @@
-"""Questions to a broker that may be dying: answered soon, or not at all.
+"""Questions to a broker, without a thread and without all that a client needs for its jobs.
 
-A client waits for the next broker where one dies; who starts and stops brokers must not.
+An `Asker` speaks to one broker, which may be dying: it answers soon, or not at all. `ask`
+goes on with the next one, as a client does.
 """
 
 import os
@@ -12,10 +13,17 @@ from typing import Final, TypeVar
 import zmq
 
 from .. import wire
-from ..errors import RequestRefused
+from ..discovery import find_address, is_locked
+from ..errors import BrokerUnavailable, refusal
+from ..paths import find_places
 from ..records import DeviceRow, JobRow
 
 M = TypeVar("M", bound=wire.Message)
+
+# A broker that is not heard of for so long is asked again, or the next one, if there is one.
+AGAIN_S: Final = 3.0
+PATIENCE_S: Final = 60.0
+LOOK_AGAIN_S: Final = 0.02
 
 # One session for all questions of this process: the broker keeps each until we end.
 _SESSION: Final = uuid.uuid4().hex
@@ -46,7 +54,7 @@ class Asker:
             if isinstance(message, answer):
                 return message
             if isinstance(message, wire.Refused):
-                raise RequestRefused(message.reason, message.text)
+                raise refusal(message.reason, message.text)
         return None
 
     def devices(self, seconds: float) -> tuple[DeviceRow, ...]:
@@ -82,3 +90,50 @@ class Asker:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+_asker: tuple[int, Asker] | None = None
+
+
+def ask(question: wire.Message, answer: type[M]) -> M:
+    """Ask the broker of this user; the next one if it dies before it has answered.
+
+    Only for what may be asked twice without harm.
+
+    Raises:
+        BrokerUnavailable: There is none, or none has answered for a minute.
+        RequestRefused: The broker says no.
+    """
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        asker = _current()
+        if asker is None:
+            time.sleep(LOOK_AGAIN_S)
+            continue
+        found = asker.ask(question, answer, min(AGAIN_S, deadline - time.monotonic()))
+        if found is not None:
+            return found
+        _leave()  # its answer may still come, and is not one to the next question
+    raise BrokerUnavailable(f"the broker has not answered within {PATIENCE_S:.0f} s")
+
+
+def _current() -> Asker | None:
+    """The connection to the broker that lives now; None while one is starting."""
+    global _asker
+    places = find_places(os.environ)
+    address = find_address(places)
+    if address is None:
+        if not is_locked(places):
+            raise BrokerUnavailable(f"no broker is running in {places.directory}")
+        return None
+    if _asker is None or _asker[0] != address.pid:
+        _leave()
+        _asker = (address.pid, Asker(address.clients))
+    return _asker[1]
+
+
+def _leave() -> None:
+    global _asker
+    if _asker is not None:
+        _asker[1].close()
+        _asker = None

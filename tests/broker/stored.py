@@ -71,6 +71,14 @@ def a_spec(number: int = 1, **given: object) -> JobSpec:
         retry_on=("lost", "ValueError"),
         grace_s=7.5,
         token=f"disk-{SESSION}-{number:032x}",
+        title="python fit.py",
+        variables={"A": "b"},
+        after=(job_id(90),),
+        after_any=(job_id(91),),
+        begin_s=30.0,
+        held=True,
+        exclusive=True,
+        on_end="notify",
     )
     return replace(spec, **given)  # type: ignore[arg-type]
 

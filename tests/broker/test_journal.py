@@ -47,7 +47,8 @@ def test_a_job_comes_back_as_it_was_but_for_its_payload(path: Path) -> None:
     new = a_job(7)
     life = Life(
         job_id(7), 2, "assigned", "w" * 32, "i" * 32, "b" * 36, "cuda:0", 1 << 30,
-        True, True, True, True, True, True, True, 3, 4, 5, 6, 7, 8,
+        True, True, True, True, True, True, True, 3, 4, 5, 6, 7, 8, 9, True,
+        ((1, "host:0", "lost", 2, 3, 0.5),),
     )  # fmt: skip
     write(path, Batch(jobs=[new], lives=[life]))
 
@@ -89,6 +90,32 @@ def test_an_end_comes_back_as_it_was_and_its_result_is_fetched(path: Path) -> No
         assert journal.result(job_id(1)) == b"result 1"
         with pytest.raises(KeyError):  # it lives no longer: its payload is let go
             journal.payload(job_id(1))
+
+
+def test_an_end_may_keep_the_payload_until_that_is_spent(path: Path) -> None:
+    end = replace(an_end(1), keeps_payload=True)
+    write(path, queued(1), Batch(ends=[end]))
+
+    (kept,) = jobs_in(path)
+    assert kept.payload_bytes == len(b"arguments")
+    with a_journal(path) as journal:
+        assert journal.payload(job_id(1)) == b"arguments"
+    write(path, Batch(spent=[job_id(1)]))
+
+    (kept,) = jobs_in(path)
+    assert kept.payload_bytes == 0
+    with a_journal(path) as journal, pytest.raises(KeyError):
+        journal.payload(job_id(1))
+
+
+def test_that_the_queue_is_paused_is_kept(path: Path) -> None:
+    write(path, Batch(paused=True))
+    with a_journal(path) as journal:
+        assert journal.load().paused
+
+    write(path, Batch(paused=False))
+    with a_journal(path) as journal:
+        assert not journal.load().paused
 
 
 def test_jobs_come_back_in_the_order_of_their_numbers(path: Path) -> None:
@@ -386,9 +413,9 @@ def test_bytes_that_are_not_what_was_written_are_not_handed_out(path: Path) -> N
 
 def test_what_was_written_before_a_field_was_added_is_read_with_its_default() -> None:
     form = Form(Life, "job_id")
-    before = msgpack.unpackb(form.pack(a_life(1, attempt=3, predicted_bytes=5)))
+    before = msgpack.unpackb(form.pack(a_life(1, attempt=3, priority=5)))
 
-    found = form.unpack(msgpack.packb(before[:-2]), job_id(1))
+    found = form.unpack(msgpack.packb(before[:-3]), job_id(1))
 
     assert found == a_life(1, attempt=3)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker import book as book_module
+from broker import retention as book_module
 from grn_zmq import wire
 from grn_zmq.codec import MAX_HEADER_BYTES
 from grn_zmq.records import Blob, JobSpec

@@ -224,7 +224,7 @@ def test_a_parent_that_is_unknown_or_over_makes_no_difference() -> None:
 
 
 def test_an_old_parent_is_kept_while_a_child_lives(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.book.KEEP_ENDED", 0)
+    monkeypatch.setattr("broker.retention.KEEP_ENDED", 0)
     machine = Machine(1000)
     machine.submit(a_spec(1))
     machine.start(1)

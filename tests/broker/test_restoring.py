@@ -141,6 +141,10 @@ def test_blobs_are_there_for_the_jobs_that_need_them_and_no_longer() -> None:
     assert machine.sent(wire.Blobs) == [wire.Blobs((FUNCTION,))]
     assert fetched(machine.effects) == [(an_id(1),)]
     machine.run(1)
+    machine.restart()
+    assert machine.core.book.blobs.get(FUNCTION.digest) == FUNCTION  # for another try
+    machine.say(CLIENT, a_hello())
+    machine.say(CLIENT, wire.Clean((an_id(1),)))
     machine.commit()
 
     assert machine.disk.tables.blobs == {}

@@ -76,7 +76,7 @@ def test_an_unmeasured_type_does_not_take_a_device_that_is_kept() -> None:
         "waiting for memory: device 0 is kept for large, which has waited longer; "
         "1000.0 MiB are left beside it"
     )
-    assert decision == Hold(Why.NO_ROOM, text)
+    assert decision == Hold(Why.RESERVED, text)
 
 
 def test_an_unmeasured_type_takes_an_idle_device_that_nobody_keeps() -> None:
@@ -247,7 +247,7 @@ def test_a_kept_device_is_named_with_whom_it_is_kept_for() -> None:
         "waiting for memory: device 0 is kept for large, which has waited longer; "
         "350.0 MiB are left beside it"
     )
-    assert decision == Hold(Why.NO_ROOM, text)
+    assert decision == Hold(Why.RESERVED, text)
 
 
 def test_beside_what_is_kept_there_may_be_room() -> None:

@@ -208,7 +208,7 @@ def test_whoever_waits_for_a_result_that_was_let_go_is_told_so() -> None:
     machine.core.disconnected(OTHER, machine.now)
     machine.say(OTHER, a_hello(901))
     machine.core.disconnected(OTHER, machine.now)
-    machine.core.book.let_go_of_result(machine.job(1))
+    machine.core.retention.let_go_of_result(machine.job(1))
 
     machine.say(b"again", a_hello(901))
 

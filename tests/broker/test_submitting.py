@@ -216,4 +216,7 @@ def test_blobs_go_when_neither_client_nor_job_needs_them() -> None:
     assert len(machine.core.book.blobs) == 2
 
     machine.run(1)
+    assert len(machine.core.book.blobs) == 2  # for another try
+    machine.say(b"other", a_hello(901))
+    machine.say(b"other", wire.Clean((an_id(1),)))
     assert len(machine.core.book.blobs) == 0

@@ -8,6 +8,7 @@ import grn_zmq as grn
 from grn_zmq import wire
 from grn_zmq.limits import MAX_PRIORITY, MAX_RETRIES
 from grn_zmq.options import JobOptions
+from grn_zmq.submission import describe_call
 from grn_zmq.units import GIB, MIB
 from tests.builders import a_spec
 
@@ -79,6 +80,10 @@ def test_an_option_under_two_names_is_refused(given: dict[str, Any]) -> None:
         {"oom_retries": "2"},
         {"oom_retries": False},
         {"enforce": 1},
+        {"exclusive": 1},
+        {"on_end": None},
+        {"on_end": "a\nb"},
+        {"on_end": "x" * 5000},
         {"inline": "yes"},
         {"reuse": 1},
         {"env": {"A": 1}},
@@ -242,9 +247,32 @@ def test_causes_without_retries_would_do_nothing() -> None:
         {"grace": 0},
         {"retries": 1},
         {"retries": 1, "retry_on": "lost"},
+        {"exclusive": True},
+        {"on_end": "notify-send done"},
     ],
 )
 def test_an_inline_job_refuses_what_only_others_could_do_for_it(given: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"inline=True and \w+= exclude each other"):
         grn.job(inline=True, **given)
     assert grn.job(inline=True, timeout=3)(len).options.timeout_s == 3.0
+
+
+@pytest.mark.parametrize("hook", ["notify-send done", "https://host/x", "HTTP://host", ""])
+def test_a_hook_is_a_command_or_a_url(hook: str) -> None:
+    assert options(on_end=hook).on_end == hook
+
+
+@pytest.mark.parametrize("hook", ["ftp://host/x", "file:///etc/passwd"])
+def test_a_url_that_nobody_can_post_to_fails_when_decorating(hook: str) -> None:
+    with pytest.raises(ValueError, match=r"on_end=.* must be a command, or a URL"):
+        grn.job(on_end=hook)
+
+
+def test_what_is_asked_for_a_call_travels_with_it() -> None:
+    asked = options(exclusive=True, on_end="notify-send done")
+
+    spec, _ = describe_call(
+        len, None, "len", asked, ("x",), {}, detached=False, session=lambda: "0" * 32
+    )
+
+    assert (spec.exclusive, spec.on_end) == (True, "notify-send done")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.book import KEEP_RESULT_S
 from broker.changes import Batch
+from broker.retention import KEEP_RESULT_S
 from tests.broker.stored import a_job, an_end, write
 from tests.faults.forms import pick
 from tests.faults.harness import System, failpoint_names

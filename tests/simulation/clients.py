@@ -8,6 +8,7 @@ from grn_zmq import wire
 from grn_zmq.records import JobSpec, Released
 from tests.builders import MIB, a_spec
 from tests.simulation.actors import Actor
+from tests.simulation.people import an_order, gates_of
 from tests.simulation.stage import BLOBS, NEEDS
 
 if TYPE_CHECKING:
@@ -93,7 +94,13 @@ class SimClient(Actor):
         match message.reason:
             case "id-conflict":
                 assert self.contradicted.issuperset(message.job_ids), "a repetition was refused"
-            case "unknown-job" | "result-expired" | "draining" | "quarantined":
+            case (
+                "unknown-job"
+                | "unknown-dependency"
+                | "result-expired"
+                | "draining"
+                | "quarantined"
+            ):
                 self._forget(message.job_ids)
             case "greet-first":
                 self.greet()
@@ -137,6 +144,7 @@ class SimClient(Actor):
             retry_on=rng.choice([(), (), ("lost",), ("killed", "time-limit"), ("ValueError",)]),
             timeout_s=rng.choice([None, None, None, 0.0, 1.0, 20.0]),
             payload=rng.choice([b"", b"arguments"]),
+            **({} if inline or parent else gates_of(self)),
         )
 
     def repeat(self) -> None:
@@ -175,6 +183,13 @@ class SimClient(Actor):
             wire.ForgetProfiles((self.rng.choice(list(NEEDS)),)),
         )
         self.say(self.rng.choice(asks))
+
+    def order(self) -> None:
+        """Somebody uses a command."""
+        order = an_order(self)
+        if isinstance(order, wire.Clean):
+            self.world.oracle.may_be_forgotten(order.job_ids)
+        self.say(order)
 
     def release(self) -> None:
         """The inline bodies that run here end."""

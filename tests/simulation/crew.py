@@ -119,7 +119,7 @@ class SimWorker(Actor):
             case wire.Recorded(epoch, attempts) if epoch == self.epoch:
                 self._forget(attempts)
             case wire.Unknown(epoch, attempts) if epoch == self.epoch:
-                self.world.oracle.alarm()
+                self.world.oracle.alarm({one.job_id for one in attempts})
                 self._forget(attempts)
             case wire.Leave():
                 self.leave()

@@ -20,11 +20,14 @@ class Tables:
     blobs: dict[str, Blob] = field(default_factory=dict)
     cells: dict[CellId, Cell] = field(default_factory=dict)
     deaths: list[Death] = field(default_factory=list)
+    # Of which jobs the arguments are gone.
+    spent: dict[str, None] = field(default_factory=dict)
     last_number: int = 0
+    paused: bool = False
 
     def copy(self) -> "Tables":
-        new = Tables(last_number=self.last_number)
-        for name in self.__dataclass_fields__.keys() - {"last_number"}:
+        new = Tables(last_number=self.last_number, paused=self.paused)
+        for name in self.__dataclass_fields__.keys() - {"last_number", "paused"}:
             setattr(new, name, getattr(self, name).copy())
         return new
 
@@ -46,6 +49,10 @@ class Tables:
             assert end.job_id not in self.ends, f"{end.job_id} ended twice"
             self.lives.pop(end.job_id, None)
             self.ends[end.job_id] = end
+            if not end.keeps_payload:
+                self.spent[end.job_id] = None
+        if batch.paused is not None:
+            self.paused = batch.paused
         self._let_go(batch)
         for name in batch.lost_sessions:
             self.sessions.pop(name, None)
@@ -59,6 +66,7 @@ class Tables:
         self.deaths += batch.deaths
 
     def _let_go(self, batch: Batch) -> None:
+        self.spent |= dict.fromkeys(batch.spent)
         for job_id in batch.expired:
             end = self.ends[job_id]
             self.ends[job_id] = replace(end, outcome=replace(end.outcome, payload=b""))
@@ -105,6 +113,7 @@ class SimDisk:
             blobs=list(tables.blobs.values()),
             cells=[(one, replace(cell)) for one, cell in tables.cells.items()],
             deaths=list(tables.deaths),
+            paused=tables.paused,
         )
 
     def _job(self, new: NewJob) -> KeptJob:
@@ -119,5 +128,6 @@ class SimDisk:
             bare,
             end=told,
             expired=job_id in self.tables.expired,
+            payload_bytes=0 if job_id in self.tables.spent else len(spec.payload),
             result_bytes=len(end.outcome.payload),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tests.simulation.crew import SimWorker
+from tests.simulation.people import let_all_go_on
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -49,6 +50,7 @@ def _round(world: World) -> None:
         worker.go_if_done()
     for client in world.living_clients():
         client.release()
+    let_all_go_on((world.living_clients() or [world.new_client()])[0])
     _deliver_all(world)
     world.tick()
     world.end_turn()
@@ -85,7 +87,7 @@ def judge_the_end(world: World) -> None:
     assert tables.jobs.keys() == tables.ends.keys() == book.jobs.keys()
     assert not tables.lives, f"{tables.lives} are kept as live"
     assert not any(worker.ledger.leases for worker in book.workers.values())
-    assert len(book.waiting) == len(book.adrift) == 0
+    assert len(book.waiting) == len(book.gates) == len(book.adrift) == 0
     assert not book.bound
     for job_id, end in tables.ends.items():
         if end.outcome.outcome == "succeeded":
@@ -99,6 +101,8 @@ def judge_the_end(world: World) -> None:
     while world.dying:
         world.kernel()
     world.end_turn()
-    assert len(book.blobs) == len(tables.blobs) == 0, "blobs are kept that nobody needs"
+    needed = {digest for one in book.retriable for digest in book.jobs[one].digests}
+    assert tables.blobs.keys() == needed, "blobs are kept for nobody"
+    assert len(book.blobs) == len(needed), "blobs are remembered for nobody"
     assert not book.sessions
     assert not tables.sessions

@@ -38,6 +38,8 @@ class Oracle:
         # Jobs whose cancelling was told, and the last attempt that could have begun then.
         self.cancelled: dict[str, int] = {}
         self.alarms_allowed = False
+        # What somebody ordered to forget.
+        self._forgettable: set[str] = set()
 
     @property
     def _book(self) -> Book:
@@ -67,8 +69,13 @@ class Oracle:
         if self.alive.get(run.job_id) == run.attempt:
             del self.alive[run.job_id]
 
-    def alarm(self) -> None:
-        assert self.alarms_allowed, "a worker has an attempt that nobody gave it"
+    def may_be_forgotten(self, job_ids: Iterable[str]) -> None:
+        """Somebody has ordered to clean these."""
+        self._forgettable.update(job_ids)
+
+    def alarm(self, job_ids: set[str]) -> None:
+        fine = self.alarms_allowed or job_ids <= self._forgettable
+        assert fine, "a worker has an attempt that nobody gave it"
 
     def cancel_acknowledged(self, job_ids: Iterable[str]) -> None:
         for job_id in job_ids:
@@ -106,7 +113,7 @@ class Oracle:
                 for outcome in outcomes:
                     self._judge(outcome)
             case wire.Refused("unknown-job", _, job_ids):
-                lost = self.accepted.intersection(job_ids)
+                lost = self.accepted.intersection(job_ids) - self._forgettable
                 assert not lost, f"accepted, and not known any more: {lost}"
             case wire.Assign(_, runs):
                 for run in runs:
@@ -139,9 +146,12 @@ class Oracle:
     def look_at_disk(self) -> None:
         """What was promised is there, whatever became of the broker that promised it."""
         tables = self._world.disk.tables
-        lost = self.accepted - tables.jobs.keys()
+        gone = self._forgettable - tables.jobs.keys()
+        lost = self.accepted - gone - tables.jobs.keys()
         assert not lost, f"accepted, and not kept any more: {lost}"
         for job_id, (outcome, _) in self.outcomes.items():
+            if job_id in gone:
+                continue
             assert tables.ends[job_id].outcome.outcome == outcome, f"{job_id}: not {outcome}"
         for job_id in self.cancelled:
             end = tables.ends.get(job_id)

@@ -27,8 +27,8 @@ from broker.reservations import Reservations
 from broker.scheduler import DeviceView
 from broker.waiting import Waiting, WaitingClass
 from grn_zmq import wire
-from tests.simulation.spool import SimSpool
 from tests.simulation.crew import SimWorker
+from tests.simulation.spool import SimSpool
 from tests.simulation.world import World
 
 # Of these first seeds at least one must notice each planted bug. The rarest is noticed by one
@@ -160,16 +160,16 @@ def move_and_forget_the_number(self: Any, worker: Any, *arguments: Any) -> None:
     worker.greeting = replace(worker.greeting, greeting=0)
 
 
-def restore_as_queued(book: Book, job: Job, life: Life, until: float) -> None:
-    _restore_life(book, job, replace(life, state="queued"), until)
+def restore_as_queued(book: Book, job: Job, life: Life, *others: Any) -> None:
+    _restore_life(book, job, replace(life, state="queued"), *others)
 
 
-def restore_without_cancel(book: Book, job: Job, life: Life, until: float) -> None:
-    _restore_life(book, job, replace(life, cancelling=False), until)
+def restore_without_cancel(book: Book, job: Job, life: Life, *others: Any) -> None:
+    _restore_life(book, job, replace(life, cancelling=False), *others)
 
 
-def restore_without_counts(book: Book, job: Job, life: Life, until: float) -> None:
-    _restore_life(book, job, replace(life, retried=0, ooms=0), until)
+def restore_without_counts(book: Book, job: Job, life: Life, *others: Any) -> None:
+    _restore_life(book, job, replace(life, retried=0, ooms=0), *others)
 
 
 def restore_as_failed(book: Book, job: Job, kept: Any) -> None:

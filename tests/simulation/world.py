@@ -18,11 +18,11 @@ from grn_zmq import wire
 from grn_zmq.records import JobSpec
 from tests.simulation.actors import Actor
 from tests.simulation.clients import SimClient
+from tests.simulation.crew import SimWorker
 from tests.simulation.disk import SimDisk
 from tests.simulation.ending import drain, judge_the_end
 from tests.simulation.oracle import Oracle
 from tests.simulation.stage import Slot
-from tests.simulation.crew import SimWorker
 
 STEPS: Final = int(os.environ.get("GRN_SIM_STEPS", "300"))
 MOST_JOBS: Final = 40
@@ -273,6 +273,9 @@ class World:
     def _nothing_waits_that_could_run(self) -> None:
         if not self.up:
             return
+        due = self.core.book.gates.next_due
+        if due is not None and due <= self.now:
+            self.tick()  # as the loop does when somebody's time has come
         effects = self.core.tick(self.now)
         texts = {one.text for one in effects if isinstance(one, Note)}
         assert texts != {"placed"}, "a job waited although it could run"
@@ -297,6 +300,7 @@ class World:
             (client.cancel, 3),
             (client.attach, 3),
             (client.ask, 2),
+            (client.order, 6),
             (client.send_blobs, 2),
             (client.reconnect, 3),
             (client.fall_silent, 1),

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgpack
 import zmq
 
 from grn_zmq import payload, wire
@@ -106,12 +107,13 @@ class ScriptedBroker:
 class RealWorker:
     """One worker process after the other, for the same device."""
 
-    def __init__(self, orders: Path) -> None:
+    def __init__(self, orders: Path, device: str = DEVICE) -> None:
         self.orders = orders
+        self.device = device
         self.process = self._start()
 
     def _start(self) -> "subprocess.Popen[bytes]":
-        words = ["--device", DEVICE, "--parent", str(os.getpid()), "--debug"]
+        words = ["--device", self.device, "--parent", str(os.getpid()), "--debug"]
         return subprocess.Popen(
             [
                 sys.executable,
@@ -143,6 +145,44 @@ class RealWorker:
             self.process.send_signal(signal.SIGCONT)
             self.process.terminate()
             self.wait()
+
+
+class Bench:
+    """A welcomed worker that is given one job after the other."""
+
+    def __init__(self, orders: Path, device: str = DEVICE) -> None:
+        self.broker = ScriptedBroker(epoch=1)
+        self.worker = RealWorker(orders, device)
+        self.incarnation = self.broker.welcome().incarnation
+        self._number = 0
+
+    def give(self, function: Callable[..., Any], *args: Any, **run: Any) -> str:
+        self._number += 1
+        return self.broker.give(self._number, function, *args, **run).job_id
+
+    def run(self, function: Callable[..., Any], *args: Any, **run: Any) -> Result:
+        """Its result; the worker has forgotten it then."""
+        job_id = self.give(function, *args, **run)
+        result = self.broker.result()
+        self.broker.recorded(result)
+        assert result.job_id == job_id
+        return result
+
+    def run_command(self, *words: str, **run: Any) -> Result:
+        """The same of a command."""
+        context = Context.capture().to_bytes()
+        blob = Blob(payload.digest(context), context)
+        self._number += 1
+        facts = {"kind": "command", "function": "", "payload": msgpack.packb(words), **run}
+        self.broker.send(wire.Blobs((blob,)))
+        self.broker.assign(a_run(self._number, context=blob.digest, **facts))
+        result = self.broker.result()
+        self.broker.recorded(result)
+        return result
+
+    def close(self) -> None:
+        self.worker.end()
+        self.broker.close()
 
 
 def spool_files(pattern: str = "*.log") -> list[Path]:

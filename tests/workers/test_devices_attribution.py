@@ -115,3 +115,22 @@ def test_memory_that_vanished_makes_nothing_negative() -> None:
     now = a_reading(100, {A: 300})
 
     assert whose(now, {A: "a"}, "a", quiet=a_reading(500)) == ({"a": 300}, 0, {"a"})
+
+
+def test_processes_in_trees_have_owners_and_strangers_have_none() -> None:
+    now = a_reading(950, {A: 100, OTHER: 800})
+
+    found = attribute(now, {A: "a", OTHER: None}, ["a"], a_reading(0))
+
+    assert found.owners == {A: "a"}
+
+
+def test_r57_a_process_of_another_namespace_has_the_only_job_as_its_owner() -> None:
+    now = a_reading(350, {STRANGER: 300})
+
+    alone = attribute(now, {}, ["a"], a_reading(50))
+    one_of_two = attribute(now, {}, ["a", "b"], a_reading(50))
+    before_any = attribute(now, {}, ["a"], a_reading(350, {STRANGER: 300}))
+
+    assert alone.owners == {STRANGER: "a"}
+    assert one_of_two.owners == before_any.owners == {}

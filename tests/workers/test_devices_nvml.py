@@ -182,6 +182,7 @@ def test_l10_a_job_is_charged_with_its_own_memory_beside_another(
 
         assert mib(sample) == ({"small": 100, "large": 700}, 0, {"small", "large"})
         assert sample.processes == {small.pid: 100 * MIB, large.pid: 700 * MIB}
+        assert sample.owners == {small.pid: "small", large.pid: "large"}
 
 
 def test_r52_memory_of_others_is_foreign_until_they_free_it(make_driver: MakeDriver) -> None:

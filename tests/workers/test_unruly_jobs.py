@@ -19,35 +19,9 @@ from grn_zmq.parcels import Parcels, find_parcels
 from grn_zmq.records import Result
 from tests.builders import MIB, an_id
 from tests.waiting import PATIENCE
-from tests.workers.stage import RealWorker, ScriptedBroker, lives, read_when_there
+from tests.workers.stage import Bench, lives, read_when_there
 
 pytestmark = pytest.mark.e2e
-
-
-class Bench:
-    """A welcomed worker that is given one job after the other."""
-
-    def __init__(self, orders: Path) -> None:
-        self.broker = ScriptedBroker(epoch=1)
-        self.worker = RealWorker(orders)
-        self.incarnation = self.broker.welcome().incarnation
-        self._number = 0
-
-    def give(self, function: Callable[..., Any], *args: Any, **run: Any) -> str:
-        self._number += 1
-        return self.broker.give(self._number, function, *args, **run).job_id
-
-    def run(self, function: Callable[..., Any], *args: Any, **run: Any) -> Result:
-        """Its result; the worker has forgotten it then."""
-        job_id = self.give(function, *args, **run)
-        result = self.broker.result()
-        self.broker.recorded(result)
-        assert result.job_id == job_id
-        return result
-
-    def close(self) -> None:
-        self.worker.end()
-        self.broker.close()
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +50,13 @@ class Deadly:
 
     def __reduce__(self) -> Any:
         return os._exit, (7,)
+
+
+class Unloadable:
+    """Raises ValueError wherever it is opened."""
+
+    def __reduce__(self) -> Any:
+        return int, ("not a number",)
 
 
 def fail_without_pickling() -> None:
@@ -117,6 +98,15 @@ def test_f33_what_cannot_be_pickled_is_told_as_text(bench: Bench) -> None:
     assert (raised.outcome, raised.error_text) == ("failed", "secret of the job")
     assert returned.outcome == "failed"
     assert "generator" in returned.error_text
+
+
+def test_f33_a_function_that_cannot_be_loaded_fails_in_the_same_way_every_time(
+    bench: Bench,
+) -> None:
+    captured = Unloadable()
+    results = [bench.run(lambda: captured) for _ in range(2)]
+
+    assert [one.error_type for one in results] == ["ValueError", "ValueError"]
 
 
 def test_the_bases_of_an_exception_are_named_with_and_without_module(bench: Bench) -> None:

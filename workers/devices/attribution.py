@@ -25,11 +25,12 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """What each tree uses, and which of the figures are its own."""
+    """What each tree uses, which of the figures are its own, and whose each process is."""
 
     by_tree: Mapping[str, int]
     foreign_bytes: int
     seen: frozenset[str]
+    owners: Mapping[int, str] = field(default_factory=dict)
 
 
 def attribute(
@@ -54,9 +55,12 @@ def attribute(
         0, now.used_bytes - _expected_foreign(now, owners, quiet) - sum(by_tree.values())
     )
     unread = _unread(now, owners, keys, quiet, seen, rest)
+    whose = {pid: key for pid, key in owners.items() if key is not None}
     for key in unread:
         by_tree[key] += rest // len(unread)
     if len(unread) == 1:
+        (only,) = unread
+        whose |= dict.fromkeys(_strangers(now, owners, quiet), only)
         seen |= unread
     elif unread:
         seen -= unread
@@ -64,7 +68,7 @@ def attribute(
         # Listed, so it holds something, whatever the difference says.
         by_tree[str(key)] = max(1, by_tree[str(key)])
     foreign = max(0, now.used_bytes - sum(by_tree.values()))
-    return Attribution(by_tree, foreign, frozenset(seen))
+    return Attribution(by_tree, foreign, frozenset(seen), whose)
 
 
 def _expected_foreign(now: Reading, owners: Mapping[int, str | None], quiet: Reading) -> int:
@@ -90,8 +94,13 @@ def _unread(
     vague = {key for pid, key in owners.items() if key is not None and now.by_pid[pid] is None}
     if vague:
         return vague
-    strangers = [pid for pid in now.by_pid if pid not in owners and pid not in quiet.by_pid]
+    strangers = _strangers(now, owners, quiet)
     # A listed stranger of unknown use explains more than a job that is not listed at all.
     untold = any(key is None and now.by_pid[pid] is None for pid, key in owners.items())
     hidden = not seen and not untold and rest > _UNLISTED_BYTES
     return set(keys) - set(seen) if strangers or hidden else set()
+
+
+def _strangers(now: Reading, owners: Mapping[int, str | None], quiet: Reading) -> list[int]:
+    """List those that do not exist here and came after our trees: pids of other namespaces."""
+    return [pid for pid in now.by_pid if pid not in owners and pid not in quiet.by_pid]

@@ -64,6 +64,8 @@ class Sample:
 
     `by_tree` is the level to take as each job's use. For a key that is not in `seen` it
     is an even share of what could not be told apart: right for room, wrong for learning.
+    `processes` are those that the device shows. On a GPU strangers are among them: those in
+    `owners` belong to the tree it names.
     """
 
     used_bytes: int
@@ -73,6 +75,7 @@ class Sample:
     seen: frozenset[str]
     temperature_c: int | None = None
     processes: Mapping[int, int] = field(default_factory=dict)
+    owners: Mapping[int, str] = field(default_factory=dict)
 
 
 class Device(Protocol):

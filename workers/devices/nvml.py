@@ -105,6 +105,7 @@ class NvmlDevice:
             seen=found.seen,
             temperature_c=temperature_c,
             processes={pid: count or 0 for pid, count in reading.by_pid.items()},
+            owners=found.owners,
         )
 
     def held_bytes(self, tree: Tree) -> int:

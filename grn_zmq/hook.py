@@ -1,0 +1,80 @@
+"""Runs one hook at the end of a job, in a process of its own: a command, or a post to a URL.
+
+    python -m grn_zmq.hook < {"hook": "notify-send …", "facts": {…}}
+
+The command gets the facts as JSON on its standard input and as variables `GRN_…`; the URL gets
+the JSON. Nobody waits for it; what goes wrong is one line on standard error, the broker's log.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any, Final
+
+# A hook that takes longer is ended: it was to tell somebody, not to work.
+COMMAND_S: Final = 60.0
+POST_S: Final = 15.0
+
+
+def main() -> None:
+    asked = json.load(sys.stdin)
+    hook, facts = str(asked["hook"]), dict(asked["facts"])
+    try:
+        if hook.startswith(("http://", "https://")):
+            post(hook, facts)
+        else:
+            run(hook, facts)
+    except Exception as error:
+        print(f"grn: the hook of job {facts['number']} failed: {error}", file=sys.stderr)
+        sys.exit(1)
+
+
+def post(url: str, facts: Mapping[str, Any]) -> None:
+    """Send the facts as JSON.
+
+    Raises:
+        OSError: Nobody answers there, or with an error.
+    """
+    from urllib.request import Request, urlopen
+
+    headers = {"Content-Type": "application/json", "User-Agent": "grn"}
+    request = Request(url, json.dumps(facts).encode(), headers)
+    with urlopen(request, timeout=POST_S) as answer:
+        answer.read(1)
+
+
+def run(command: str, facts: Mapping[str, Any]) -> None:
+    """Run the command by a shell.
+
+    Raises:
+        RuntimeError: It took too long, or left with another status than 0.
+    """
+    child = subprocess.Popen(
+        ["/bin/sh", "-c", command],
+        stdin=subprocess.PIPE,
+        env={**os.environ, **variables(facts)},
+        start_new_session=True,
+    )
+    try:
+        child.communicate(json.dumps(facts).encode(), timeout=COMMAND_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+        raise RuntimeError(f"it took longer than {COMMAND_S:.0f} s and was ended") from None
+    if child.returncode:
+        raise RuntimeError(f"its status is {child.returncode}")
+
+
+def variables(facts: Mapping[str, Any]) -> dict[str, str]:
+    """`{"peak_bytes": 5}` as `GRN_PEAK_BYTES=5`; what is not known is empty."""
+    return {
+        f"GRN_{name.upper()}": "" if value is None else str(value).replace("\0", "")
+        for name, value in facts.items()
+    }
+
+
+if __name__ == "__main__":
+    main()
