@@ -3,17 +3,16 @@
 import contextlib
 import errno
 import os
-import shlex
 import signal
 import stat
 import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
-
-import msgpack
 
 from ..client import this_client
 from ..discovery import is_locked
@@ -27,14 +26,14 @@ from ..errors import (
     TimeLimitExceeded,
 )
 from ..futures import Future
-from ..naming import type_of_command, version_of_command
-from ..options import JobOptions
 from ..paths import find_places
-from ..records import JobSpec, Outcome
+from ..records import Outcome
 from ..starting import Server, start
-from ..submission import context_blob, new_id, parent_id
+from ..submission import new_id
 from .common import INTERRUPTED, UNREACHABLE, check_environment, counted, fail, printable, say
 from .listing import all_jobs
+from .planning import CommandJob
+from .specs import context_of, describe_command
 
 # After INT a job has its grace, then TERM and as much again, then KILL.
 INTERRUPT_S: Final = 12.0
@@ -53,12 +52,7 @@ NOT_AGAIN: Final = (
 
 
 def run_commands(
-    lines: Sequence[Sequence[str]],
-    asked: JobOptions,
-    job_type: str | None,
-    devices: str | None,
-    max_jobs: int | None,
-    debug: bool,
+    jobs: Sequence[CommandJob], devices: str | None, max_jobs: int | None, debug: bool
 ) -> int:
     """Run all commands; give the exit status of the first that failed."""
     for signum in (signal.SIGTERM, signal.SIGHUP):
@@ -66,16 +60,14 @@ def run_commands(
             signal.signal(signum, _leave)
     with (
         broker(devices, max_jobs, debug) as ours,
-        standard_input(len(lines) == 1) as stdin,
+        standard_input(len(jobs) == 1) as stdin,
     ):
         futures: list[Future[Any]] = []
         try:
             if stdin and not can_run_again():
-                if asked.retries:
-                    say(f"grn: {NOT_AGAIN}", err=True)
-                asked = asked.with_options(oom_retries=0, retries=0)
-            futures += (submit_command(words, job_type, stdin, asked) for words in lines)
-            status = wait_for_all(futures, lines)
+                jobs = [_only_once(job) for job in jobs]
+            futures += (submit_command(job, stdin) for job in jobs)
+            status = wait_for_all(futures, [job.title for job in jobs])
             if ours:
                 wait_for_others()
             return status
@@ -172,48 +164,25 @@ def _read(fd: int) -> bytes:
             time.sleep(FOREGROUND_S)
 
 
-def submit_command(
-    words: Sequence[str], job_type: str | None, stdin: str, asked: JobOptions
-) -> Future[Any]:
-    text = shlex.join(words)
-    context = context_blob({})
-    spec = JobSpec(
-        job_id=new_id(),
-        job_type=job_type or type_of_command(text),
-        name="",
-        kind="command",
-        by={},
-        policy="spread",
-        function="",
-        context=context.digest,
-        parent=parent_id(),
-        pin="",
-        stdin=stdin,
-        detached=False,
-        has_stand_in=False,
-        reuse=False,
-        version=version_of_command(words),
-        memory_bytes=asked.memory_bytes,
-        priority=asked.priority,
-        oom_retries=asked.oom_retries,
-        enforce=asked.enforce,
-        payload=msgpack.packb(list(words), unicode_errors="surrogatepass"),
-        timeout_s=asked.timeout_s,
-        time_limit_s=asked.time_limit_s,
-        retries=asked.retries,
-        retry_on=asked.retry_on,
-        grace_s=asked.grace_s,
-    )
+def _only_once(job: CommandJob) -> CommandJob:
+    if job.options.retries:
+        say(f"grn: {NOT_AGAIN}", err=True)
+    return replace(job, options=job.options.with_options(oom_retries=0, retries=0))
+
+
+def submit_command(job: CommandJob, stdin: str) -> Future[Any]:
+    context = context_of(job.cwd)
+    spec = describe_command(job, context, detached=False, stdin=stdin)
     return this_client().submit(spec, (context,)).future
 
 
-def wait_for_all(futures: Sequence[Future[Any]], lines: Sequence[Sequence[str]]) -> int:
+def wait_for_all(futures: Sequence[Future[Any]], titles: Sequence[str]) -> int:
     """Give the first status that is not 0, in the order of the commands."""
     status = 0
-    for future, words in zip(futures, lines, strict=True):
+    for future, title in zip(futures, titles, strict=True):
         this = exit_status(future)
         if this and len(futures) > 1:
-            say(f"grn: status {this}: {printable(shlex.join(words))}", err=True)
+            say(f"grn: status {this}: {title}", err=True)
         status = status or this
     return status
 
@@ -230,7 +199,11 @@ def wait_for_others() -> None:
 
 def exit_status(future: Future[Any]) -> int:
     """The command's own status, or what a shell would make of its end."""
-    error = future.exception()
+    try:
+        error = future.exception()
+    except CancelledError:
+        say(f"grn: job {future.job_id[:8]} was cancelled", err=True)
+        return INTERRUPTED
     match error:
         case None:
             return 0
