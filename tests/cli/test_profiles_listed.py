@@ -145,6 +145,87 @@ def test_what_may_be_several_types_is_not_forgotten() -> None:
 
 
 @pytest.mark.e2e
+@pytest.mark.usefixtures("learned")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("list", "refit", "--json"),
+        ("--json", "list", "refit"),
+        ("refit", "--json"),
+        ("--json", "refit"),
+        ("--json", "--", "refit"),
+    ],
+)
+def test_listing_is_what_is_done_without_a_verb_and_options_stand_anywhere(
+    words: tuple[str, ...],
+) -> None:
+    done = run("grn", "profiles", *words)
+
+    assert done.returncode == 0, done.stderr
+    assert [row["job_type"] for row in json.loads(done.stdout)] == ["/home/me/train.py::refit"]
+
+
+@pytest.mark.e2e
+@pytest.mark.usefixtures("learned")
+def test_options_before_a_verb_are_those_of_the_verb() -> None:
+    done = run("grn", "profiles", "--json", "forget", "refit")
+
+    assert json.loads(done.stdout) == {
+        "forgotten": 1,
+        "job_types": ["/home/me/train.py::refit"],
+    }
+
+
+@pytest.mark.e2e
+@pytest.mark.usefixtures("learned")
+def test_a_verb_with_a_slip_in_it_is_told_from_a_type() -> None:
+    done = run("grn", "profiles", "froget", "refit")
+
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.decode().splitlines() == [
+        "grn: nothing is known of a job type froget: did you mean `grn profiles forget`?"
+    ]
+
+
+@pytest.mark.e2e
+@pytest.mark.usefixtures("learned")
+def test_showing_a_type_tells_each_cell_and_why_so_much_is_promised() -> None:
+    said = run("grn", "profiles", "show", "train.py::fit").stdout.decode()
+    shown = json.loads(run("grn", "profiles", "show", "train.py::fit", "--json").stdout)
+
+    head, small, large = said.split("\n\n")
+    assert head == "/home/me/train.py::fit: 2 runs, 2 profiles"
+    assert small.startswith("width=40 on host\n  promised ")
+    assert large.startswith("width=80 on host\n")
+    for block in (small, large):
+        assert ": what one run took\n" in block
+        labels = [line[2:14].strip() for line in block.splitlines()[1:]]
+        assert {"promised", "runs", "peak", "run time", "utilisation"} <= set(labels)
+    assert shown["job_type"] == "/home/me/train.py::fit"
+    rows = facts("train.py::fit")
+    for row, told in zip(rows, shown["profiles"], strict=True):
+        assert row.items() <= told.items()
+        assert told.keys() - row.keys() == {
+            *("version", "trust", "stand_in_bytes", "solo_s", "mean_utilisation", "why"),
+        }
+        assert (told["trust"], told["why"]) == (1, "what one run took")
+
+
+@pytest.mark.e2e
+@pytest.mark.usefixtures("learned")
+def test_showing_an_unknown_type_lists_near_ones_and_one_of_several_is_not_guessed() -> None:
+    grn.job(type="/home/me/other.py::fit")(int)("3")
+
+    unknown = run("grn", "profiles", "show", "refti", "--json")
+    several = run("grn", "profiles", "show", "fit")
+
+    assert unknown.returncode == several.returncode == 1
+    assert "did you mean /home/me/train.py::refit?" in json.loads(unknown.stdout)["error"]
+    assert b"/home/me/other.py::fit or /home/me/train.py::fit" in several.stderr
+    assert several.stdout == b""
+
+
+@pytest.mark.e2e
 @pytest.mark.usefixtures("host_server")
 def test_without_any_profile_a_line_says_so_and_forgetting_needs_a_name() -> None:
     assert run("grn", "profiles").stdout == b"No profiles: no job has run yet\n"
