@@ -1,6 +1,9 @@
 """What the verbs share: errors as one line, facts as JSON, tables for people."""
 
+import contextlib
+import errno
 import functools
+import io
 import json
 import math
 import os
@@ -10,12 +13,15 @@ from typing import Any, Final, NoReturn, ParamSpec, TextIO, TypeVar
 
 import click
 
+from ..config import BadSetting, read_config
 from ..errors import BrokerUnavailable, GrnError
 from ..naming import printable as printable
 
+USAGE: Final = 2
 UNREACHABLE: Final = 3
 INTERRUPTED: Final = 130
-OVERFLOW: Final = "GRN_OVERFLOW"
+# What writing fails with where the reader of a pipe has left, or the terminal is closed.
+_GONE: Final = (errno.EPIPE, errno.EIO)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -30,7 +36,8 @@ failpoints_option = click.option(
 devices_option = click.option(
     "--devices",
     metavar="WHICH",
-    help="auto (default), nvml, nvml:0,2, nvml:GPU-<uuid>, host, host:4 or host:4x2GiB.",
+    help="auto (default), nvml, nvml:0,2, nvml:GPU-<uuid>, host, host:4 or host:4x2GiB. "
+    "Setting: devices, GRN_DEVICES.",
 )
 
 
@@ -72,23 +79,34 @@ overflow_option = click.option(
     type=RISK,
     metavar="P",
     help="How probable it may be that the jobs on a device outgrow it. "
-    f"Default: 0.05, or what {OVERFLOW} says.",
+    "Default: 0.05. Setting: overflow, GRN_OVERFLOW.",
 )
 max_jobs_option = click.option(
     "--max-jobs",
     type=WholeNumber(min=1),
     help="Jobs at once on each device. Default: memory alone decides on GPUs, "
-    "max(2, cores / devices) on host memory.",
+    "max(2, cores / devices) on host memory. Setting: max_jobs, GRN_MAX_JOBS.",
 )
 
 
 def check_environment() -> None:
     """Refuse what a broker that is about to be started would refuse, with the same status."""
-    if value := os.environ.get(OVERFLOW):
+    try:
+        read_config(os.environ)
+    except BadSetting as error:
+        raise click.UsageError(str(error)) from None
+
+
+def job_default(name: str) -> Callable[[], Any]:
+    """Give the default of an option of jobs, as the settings have it when it is asked for."""
+
+    def read() -> Any:
         try:
-            RISK.convert(value, None, None)
-        except click.BadParameter as error:
-            raise click.UsageError(f"Invalid value of {OVERFLOW}: {error.message}") from None
+            return getattr(read_config(os.environ).job, name)
+        except BadSetting as error:
+            fail(str(error), USAGE)
+
+    return read
 
 
 def one_line_errors(verb: Callable[P, R]) -> Callable[P, R]:
@@ -100,15 +118,31 @@ def one_line_errors(verb: Callable[P, R]) -> Callable[P, R]:
             return verb(*args, **kwargs)
         except GrnError as error:
             if kwargs.get("as_json"):
-                print_json({"error": str(error)})
-            fail(str(error), UNREACHABLE if isinstance(error, BrokerUnavailable) else 1)
+                say(json.dumps({"error": str(error)}, indent=2))
+            fail(str(error), _status_of(error))
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED)
-        except BrokenPipeError:
-            _give_up(sys.stdout)  # whoever read our output has seen enough
-            sys.exit(0)
+        except OSError as error:
+            _give_up(sys.stdout)
+            if error.errno in _GONE:
+                sys.exit(0)  # whoever read our output has seen enough
+            fail(f"cannot go on: {_described(error)}", 1)
 
     return guarded
+
+
+def _described(error: OSError) -> str:
+    where = f" ({os.fsdecode(error.filename)})" if error.filename else ""
+    return f"{error.strerror or error}{where}"
+
+
+def _status_of(error: GrnError) -> int:
+    match error:
+        case BrokerUnavailable():
+            return UNREACHABLE
+        case BadSetting():
+            return USAGE
+    return 1
 
 
 def fail(text: str, status: int) -> NoReturn:
@@ -124,11 +158,20 @@ def say(text: str, *, err: bool = False) -> None:
         _give_up(sys.stderr if err else sys.stdout)
 
 
-def _give_up(stream: TextIO) -> None:
+def flush() -> None:
+    """Have all of it written, or fail while there is still somebody to tell it."""
+    if sys.stdout is not None:  # it is where a shell has closed it
+        sys.stdout.flush()
+
+
+def _give_up(stream: TextIO | None) -> None:
     """Send what is still buffered nowhere, so that flushing it at exit cannot fail."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, stream.fileno())
-    os.close(null)
+    if stream is None:
+        return
+    with contextlib.suppress(io.UnsupportedOperation):  # it is no file, as in a test
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)
 
 
 def counted(number: int, noun: str) -> str:
@@ -138,6 +181,7 @@ def counted(number: int, noun: str) -> str:
 
 def print_json(facts: Any) -> None:
     click.echo(json.dumps(facts, indent=2))
+    flush()
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -148,7 +192,7 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     click.secho(_line(headers, widths), bold=True, color=plain)
     for row in cells:
         click.echo(_line(row, widths))
-    sys.stdout.flush()
+    flush()
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

@@ -4,16 +4,19 @@ import os
 import subprocess
 import sys
 import zlib
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
 from .. import __version__
+from ..config import Config, read_config
+from ..config_keys import KEYS
 from ..errors import BrokerRunning
 from ..failpoints import arm
 from ..paths import find_places, make_private, state_directory
 from ..starting import READY_TEXT, last_line, occupant
 from .common import (
-    check_environment,
     debug_option,
     devices_option,
     fail,
@@ -33,18 +36,16 @@ BANNER = f"grn {__version__}: jobs share devices by the memory they were measure
 @overflow_option
 @debug_option
 @failpoints_option
+@click.option(
+    "--on-end",
+    metavar="HOOK",
+    help="A command to run, or a URL to post to, whenever a job has ended. "
+    "Setting: on_end, GRN_ON_END.",
+)
 @click.option("--detach", is_flag=True, help="Return once all is ready; stop with `grn stop`.")
 @click.option("--notify", is_flag=True, hidden=True, help="Say `ready`; live while stdin does.")
 @one_line_errors
-def start(
-    devices: str | None,
-    max_jobs: int | None,
-    overflow: float | None,
-    debug: bool,
-    failpoints: str,
-    detach: bool,
-    notify: bool,
-) -> None:
+def start(debug: bool, failpoints: str, detach: bool, notify: bool, **flags: Any) -> None:
     """Start broker and workers; Ctrl-C or `grn stop` ends them and running jobs.
 
     \b
@@ -52,28 +53,44 @@ def start(
     grn start --detach                    in the background, log in the state directory
     grn start --devices host:4x2GiB       four devices of 2 GiB of host memory each
     CUDA_VISIBLE_DEVICES=0,1 grn start    only these GPUs
+
+    What is not said here may be set for good: see `grn config`.
     """
-    if overflow is None:
-        check_environment()
-    options = ["--devices", devices] if devices is not None else []
-    options += ["--max-jobs", str(max_jobs)] if max_jobs is not None else []
-    broker_options = ["--overflow", str(overflow)] if overflow is not None else []
-    if failpoints:
-        arm(failpoints)
-        options += ["--failpoints", failpoints]
-        broker_options += ["--failpoints", failpoints]
+    config = read_config(os.environ, flags)
+    more = ["--failpoints", failpoints] if failpoints else []
+    arm(failpoints)
     if detach:
-        _detach([*options, *broker_options], debug)
+        given = {name: value for name, value in flags.items() if value is not None}
+        _detach([*_options(given), *more], debug)
     else:
-        sys.exit(_serve(options, broker_options, debug, notify))
+        sys.exit(_serve(config, more, debug, notify))
 
 
-def _serve(options: list[str], broker_options: list[str], debug: bool, notify: bool) -> int:
+def _options(values: Mapping[str, Any], *names: str) -> list[str]:
+    """Write settings as options, all of them or those that are named."""
+    return [
+        word
+        for key in KEYS
+        if key.name in values and (not names or key.name in names)
+        for word in (key.flag, str(values[key.name]))
+    ]
+
+
+def _serve(config: Config, more: list[str], debug: bool, notify: bool) -> int:
     from .. import log
+    from .notifying import ServiceManager
     from .supervisor import StartFailed, Supervisor
 
     log.configure("supervisor", debug)
-    supervisor = Supervisor(options, broker_options, debug)
+    log_settings(config)
+    manager = ServiceManager(os.environ)
+    # What is set goes to both as options: they read no file that may change under them.
+    values = {name: config.value(name) for name in config.sources}
+    supervisor = Supervisor(
+        [*_options(values, "devices", "max_jobs"), *more],
+        [*_options(values, "overflow", "on_end"), *more],
+        debug,
+    )
     tell = (lambda _: None) if notify else say
     try:
         tell(BANNER)
@@ -83,6 +100,7 @@ def _serve(options: list[str], broker_options: list[str], debug: bool, notify: b
         tell(f"Ready in {find_places(os.environ).directory}; stop with Ctrl-C")
         if notify:
             say(READY_TEXT)
+        manager.tell("READY=1")
         supervisor.serve(sys.stdin.fileno() if notify else None)
         return 0
     except StartFailed as error:
@@ -90,6 +108,14 @@ def _serve(options: list[str], broker_options: list[str], debug: bool, notify: b
     finally:
         if supervisor.end():
             tell("Cleaned up: broker, workers and jobs have ended")
+
+
+def log_settings(config: Config) -> None:
+    """Say what this start runs with, and who has set it; for --debug."""
+    from loguru import logger
+
+    facts = {key.name: f"{config.shown(key)} ({config.source(key.name)})" for key in KEYS}
+    logger.bind(facts=facts).debug("settings")
 
 
 def _detach(options: list[str], debug: bool) -> None:
