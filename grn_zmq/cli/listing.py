@@ -1,15 +1,20 @@
 """Facts for lists, asked of the broker, and how they look to a person."""
 
+import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
-from ..client import this_client
 from ..naming import short_type
 from ..records import DeviceRow, JobRow, ProfileRow
-from ..units import format_bytes
+from ..units import GIB, KIB, MIB, TIB, format_bytes
 from ..wire import AskDevices, AskJobs, AskProfiles, DevicesAre, JobsAre, ProfilesAre
+from .asking import ask
+from .states import CODES, state_of
+from .when import iso, times_of
+
+_UNITS: Final = {"B": 1, "KiB": KIB, "MiB": MIB, "GiB": GIB, "TiB": TIB}
 
 
 def all_jobs(*, ended: bool) -> list[JobRow]:
@@ -18,14 +23,17 @@ def all_jobs(*, ended: bool) -> list[JobRow]:
     more = True
     while more:
         after = rows[-1].number if rows else 0
-        answer = this_client().ask(AskJobs(after, ended), JobsAre)
+        answer = ask(AskJobs(after, ended), JobsAre)
         rows += answer.rows
         more = answer.more
     return rows
 
 
 def all_devices() -> list[DeviceRow]:
-    rows = this_client().ask(AskDevices(), DevicesAre).rows
+    return in_order(ask(AskDevices(), DevicesAre).rows)
+
+
+def in_order(rows: Iterable[DeviceRow]) -> list[DeviceRow]:
     return sorted(rows, key=lambda row: (row.facts.kind, row.facts.index))
 
 
@@ -34,7 +42,7 @@ def all_profiles() -> list[ProfileRow]:
     rows: list[ProfileRow] = []
     more = True
     while more:
-        answer = this_client().ask(AskProfiles(len(rows)), ProfilesAre)
+        answer = ask(AskProfiles(len(rows)), ProfilesAre)
         rows += answer.rows
         more = answer.more
     return sorted(rows, key=profile_order)
@@ -56,8 +64,25 @@ def short_names(job_types: Iterable[str]) -> dict[str, str]:
     return {one: short_type(one) if often[short_type(one)] == 1 else one for one in types}
 
 
-def job_facts(row: JobRow) -> dict[str, Any]:
-    return asdict(row)
+def called(row: JobRow, short: str = "") -> str:
+    """What a person knows a job by: its name, its command line, or its type."""
+    return row.name or row.title or short or short_type(row.job_type)
+
+
+def device_name(row: DeviceRow) -> str:
+    return f"{row.facts.kind}:{row.facts.index}"
+
+
+def job_facts(row: JobRow, now_s: float | None = None) -> dict[str, Any]:
+    """A job for machines: what its row says, with its code, and times instead of ages."""
+    facts = asdict(row)
+    del facts["age_s"], facts["ended_s"]
+    times = times_of(row, time.time() if now_s is None else now_s)
+    facts["code"] = CODES[state_of(row)]
+    facts["submitted_at"] = iso(times.submitted_s)
+    facts["started_at"] = iso(times.started_s)
+    facts["ended_at"] = iso(times.ended_s)
+    return facts
 
 
 def device_facts(row: DeviceRow) -> dict[str, Any]:
@@ -67,6 +92,13 @@ def device_facts(row: DeviceRow) -> dict[str, Any]:
 
 def bytes_or_dash(size: int) -> str:
     return format_bytes(size) if size else "-"
+
+
+def part_of(some: int, whole: int) -> str:
+    """Two sizes in the unit of the larger: `0.1/1.0 GiB`."""
+    unit = format_bytes(max(some, whole)).partition(" ")[2]
+    scale = _UNITS[unit]
+    return f"{some / scale:.1f}/{whole / scale:.1f} {unit}"
 
 
 def seconds(value: float) -> str:

@@ -1,61 +1,103 @@
 """`grn ps`: the jobs."""
 
+from collections.abc import Sequence
+
 import click
 
 from ..records import JobRow
-from .common import json_option, one_line_errors, print_json, print_table
-from .listing import all_jobs, bytes_or_dash, job_facts, seconds, short_names
+from .common import WholeNumber, json_option, one_line_errors, print_json, say
+from .jobtable import print_jobs
+from .listing import all_jobs, called, job_facts
+from .matching import matching
+from .refs import find_rows, some_refs_argument
+from .states import FAILURES, LIVE, parse_states, state_of
 
-HEADERS = (
-    *("JOB", "STATE", "DEVICE", "LEASE", "PREDICTED", "USED", "PEAK", "WAIT", "RUN"),
-    *("TYPE", "WHY"),
-)
-# Longer texts are for --json: a table is read line by line.
-MAX_WHY = 200
+
+def _states(
+    _: click.Context, __: click.Parameter, texts: Sequence[str]
+) -> frozenset[str] | None:
+    try:
+        return frozenset().union(*map(parse_states, texts)) if texts else None
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 @click.command()
+@some_refs_argument
 @click.option("--all", "-a", "ended", is_flag=True, help="Also jobs that have ended.")
+@click.option(
+    "--state",
+    "-t",
+    "states",
+    multiple=True,
+    callback=_states,
+    metavar="STATES",
+    help="Only jobs in these states, in words or codes: queued,running or PD,R.",
+)
+@click.option("--failed", is_flag=True, help="Only jobs that ended, but not well.")
+@click.option("--name", metavar="GLOB", help="Only jobs called so, such as 'sweep-*'.")
+@click.option("--type", "job_type", metavar="TYPE", help="Only of this job type, or its end.")
+@click.option(
+    "--limit", "-n", type=WholeNumber(min=1), metavar="N", help="Only the last N of them."
+)
 @json_option
 @one_line_errors
-def ps(ended: bool, as_json: bool) -> None:
-    """List jobs: where they run, their memory (promised, predicted, used), what they wait for.
+def ps(
+    refs: Sequence[str],
+    ended: bool,
+    states: frozenset[str] | None,
+    failed: bool,
+    name: str | None,
+    job_type: str | None,
+    limit: int | None,
+    as_json: bool,
+) -> None:
+    """List jobs: where they run, what they use, what they wait for, how they ended.
 
     \b
-    grn ps                   what waits and runs
-    grn ps --all             what has ended, too
-    grn ps --json            the same for machines, sizes in bytes
+    grn ps                       what waits and runs
+    grn ps --all --limit 20      what has ended, too; the last 20
+    grn ps --state PD,R --json   what waits or runs, for machines
+    grn ps --failed              what did not end well, until `grn clean` forgets it
+    grn ps 3-7 @                 these jobs: numbers, names, ids, @ for the last one
 
-    A number after the state is the attempt, if it is not the first.
+    MEMORY is what a job uses of what it was promised; before it runs what it is expected to
+    need, after its end its peak. WAIT and RUN are those of its last attempt. Codes: PD queued,
+    H held, CF starting, R running, CD succeeded, F failed, K killed, OOM out of memory,
+    TO over its time limit, CA cancelled, NF lost, DL waited too long. On a terminal the last
+    two columns are cut to fit; elsewhere nothing is.
     """
-    rows = all_jobs(ended=ended)
+    if failed:
+        states = FAILURES if states is None else states | FAILURES
+    past = ended or bool(states and states - LIVE)
+    rows = find_rows(refs) if refs else all_jobs(ended=past)
+    rows = chosen(rows, states, name, job_type)[-limit if limit else 0 :]
     if as_json:
         print_json([job_facts(row) for row in rows])
-    elif not rows:
-        click.echo("No jobs" if ended else "No jobs (with --all, those that have ended)")
+    elif rows:
+        print_jobs(rows)
     else:
-        names = short_names(row.job_type for row in rows)
-        print_table(HEADERS, [_cells(row, names[row.job_type]) for row in rows])
+        say("No jobs" if past or refs else "No jobs (with --all, those that have ended)")
 
 
-def _cells(row: JobRow, name: str) -> tuple[str, ...]:
-    return (
-        str(row.number),
-        _state(row),
-        row.device or "-",
-        bytes_or_dash(row.lease_bytes),
-        bytes_or_dash(row.predicted_bytes),
-        bytes_or_dash(row.used_bytes),
-        bytes_or_dash(row.peak_bytes),
-        seconds(row.wait_s),
-        seconds(row.run_s) if row.device else "-",
-        row.name or name,
-        row.why if len(row.why) <= MAX_WHY else f"{row.why[: MAX_WHY - 1]}…",
-    )
+def chosen(
+    rows: Sequence[JobRow],
+    states: frozenset[str] | None,
+    name: str | None,
+    job_type: str | None,
+) -> list[JobRow]:
+    """Those of the jobs that all filters let through; a filter that is None lets all."""
+    found = [row for row in rows if states is None or _is_in(row, states)]
+    if name is not None:
+        from fnmatch import fnmatchcase
+
+        found = [row for row in found if fnmatchcase(called(row), name)]
+    if job_type is not None:
+        types = set(matching(job_type, (row.job_type for row in found)))
+        found = [row for row in found if row.job_type in types]
+    return found
 
 
-def _state(row: JobRow) -> str:
-    """`running`, or what is unusual about it: `running (2, measuring)` in attempt 2."""
-    notes = [str(row.attempt)] if row.attempt > 1 else []
-    notes += ["measuring"] if row.measuring else []
-    return f"{row.state} ({', '.join(notes)})" if notes else row.state
+def _is_in(row: JobRow, states: frozenset[str]) -> bool:
+    """A held job is a queued one, too."""
+    return row.state in states or state_of(row) in states

@@ -2,8 +2,9 @@
 
 import json
 import os
-import pty
+import shlex
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,12 +16,20 @@ import grn_zmq as grn
 from grn_zmq.cli.common import printable
 from grn_zmq.cli.listing import seconds
 from tests.cli.scripts import SCRIPTS, Running, run, script
+from tests.cli.terminals import on_a_terminal as on_a_terminal
 from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.e2e
 
-LISTS = (("status",), ("ps",), ("ps", "--all"), ("devices",), ("profiles",))
+LISTS = ((), ("status",), ("ps",), ("ps", "--all"), ("devices",), ("profiles",), ("show", "@"))
+# Verbs that are typed all day, and must not load what a client needs.
+LIGHT = (
+    *("ps", "show", "logs", "why", "wait", "cancel", "retry", "hold", "release", "priority"),
+    *("pause", "resume", "clean", "devices", "who", "status"),
+)
 EVIL = "evil\x1b[2J\x07\r\nname"
+
+NOTHING = type(None)
 
 JOB_KEYS = {
     "number": int,
@@ -41,6 +50,16 @@ JOB_KEYS = {
     "wait_s": float,
     "run_s": float,
     "client_pid": int,
+    "title": str,
+    "waits_for": str,
+    "detached": bool,
+    "pid": int,
+    "exit_status": int | NOTHING,
+    "signal": int | NOTHING,
+    "code": str,
+    "submitted_at": str,
+    "started_at": str | NOTHING,
+    "ended_at": str | NOTHING,
 }
 DEVICE_KEYS = {
     "index": int,
@@ -58,16 +77,35 @@ DEVICE_KEYS = {
     "jobs": int,
     "measuring": str,
     "utilisation": float,
+    "temperature_c": int | NOTHING,
+    "processes": list,
+    "device": str,
+    "worker": dict,
 }
+WORKER_KEYS = {
+    "device": str,
+    "pid": int,
+    "host": str,
+    "os": str,
+    "started_at": str,
+    "uptime_s": float,
+    "running": int,
+}
+
+
+def check_schema(found: dict[str, Any], keys: dict[str, Any]) -> None:
+    assert list(found) == list(keys)
+    wrong = {key: found[key] for key, kind in keys.items() if not isinstance(found[key], kind)}
+    assert wrong == {}
 
 
 @pytest.fixture(scope="module")
 def jobs(host_server: grn.Server, home: Path) -> Iterator[Running]:
-    """One job runs, another waits for it to be measured, one has ended; all evil by name."""
-    assert run("grn-run", "--type", EVIL, "true").returncode == 0
+    """One job runs, another waits for it to be measured, one has ended; all of them evil."""
+    assert run("grn-run", "--", "sh", "-c", "true", EVIL).returncode == 0
     mark = home / "runs"
-    command = f"sh -c 'touch {mark}; exec sleep 600'"
-    with Running("grn-run", "--type", f"{EVIL} too", command, command) as running:
+    command = shlex.join(["sh", "-c", f"touch {mark}; exec sleep 600", EVIL])
+    with Running("grn-run", command, command) as running:
         until(mark.exists, 20, running.said)
         until(lambda: facts("status")["jobs"]["running"] == 1, 20)
         yield running
@@ -79,60 +117,56 @@ def facts(*words: str) -> Any:
     return json.loads(done.stdout)
 
 
-def on_a_terminal(*words: str, environment: dict[str, str] | None = None) -> bytes:
-    """What a command writes to a terminal."""
-    ours, side = pty.openpty()
-    process = subprocess.Popen(
-        script(*words),
-        stdin=subprocess.DEVNULL,
-        stdout=side,
-        stderr=side,
-        env={**os.environ, "TERM": "xterm", **(environment or {})},
-    )
-    os.close(side)
-    said = b""
-    try:
-        while data := os.read(ours, 4096):
-            said += data
-    except OSError:
-        pass  # EIO: the other side is closed
-    os.close(ours)
-    process.wait(20 * PATIENCE)
-    return said
-
-
 @pytest.mark.usefixtures("jobs")
-def test_status_in_a_few_lines_and_as_json(host_server: grn.Server, home: Path) -> None:
+def test_g45_status_has_host_os_uptime_and_running_count_of_each_worker(
+    host_server: grn.Server, home: Path
+) -> None:
     said = run("grn", "status").stdout.decode().splitlines()
     status = facts("status")
+    workers = status.pop("workers")
 
     assert status == {
         "pid": status["pid"],
         "supervisor_pid": host_server.pid,
         "directory": str(home / "runtime" / "grn"),
+        "uptime_s": status["uptime_s"],
+        "paused": False,
+        "stopping": False,
         "devices": 2,
-        "jobs": {"queued": 1, "assigned": 0, "running": 1},
+        "jobs": {"queued": 1, "running": 1, "ended": status["jobs"]["ended"]},
     }
-    assert said[0] == f"Broker pid {status['pid']} in {status['directory']}"
-    assert said[1:] == ["2 devices", "1 job running, 1 queued"]
+    assert said[0].startswith(f"Broker pid {status['pid']} in {status['directory']}, up ")
+    assert said[1:4] == ["2 devices", "1 job running, 1 queued", ""]
+    assert said[4].split() == ["WORKER", "PID", "HOST", "OS", "UP", "RUNNING"]
+    host, system = os.uname().nodename, f"{os.uname().sysname} {os.uname().release}"
+    for line, worker in zip(said[5:], workers, strict=True):
+        check_schema(worker, WORKER_KEYS)
+        assert (worker["host"], worker["os"]) == (host, system)
+        assert 0 < worker["uptime_s"] < time.monotonic()
+        assert line.startswith(f"{worker['device']}  {worker['pid']}")
+        assert host in line.split()
+        assert system in line
+        assert line.split()[-1] == str(worker["running"])
+    assert sum(worker["running"] for worker in workers) == 1
 
 
 @pytest.mark.usefixtures("jobs")
-def test_ps_shows_what_runs_and_why_the_rest_waits() -> None:
+def test_g25_ps_shows_what_runs_and_why_the_rest_waits() -> None:
     header, *lines = run("grn", "ps").stdout.decode().splitlines()
     rows = facts("ps")
 
-    assert header.split() == [
-        *("JOB", "STATE", "DEVICE", "LEASE", "PREDICTED", "USED", "PEAK", "WAIT", "RUN"),
-        *("TYPE", "WHY"),
+    assert header.split(maxsplit=7) == [
+        *("JOB", "STATE", "DEVICE", "MEMORY", "WAIT", "RUN", "NAME", "RESULT OR REASON"),
     ]
-    assert [line.split()[0] for line in lines] == [str(row["number"]) for row in rows]
+    assert [line.split()[:3] for line in lines] == [
+        [str(row["number"]), row["code"], row["state"]] for row in rows
+    ]
     assert [row["state"] for row in rows] == ["running", "queued"]
     assert rows[0]["device"].startswith("host:")
     assert rows[1]["why"]
     assert printable(rows[1]["why"]) in lines[1]
     for row in rows:
-        assert {key: type(value) for key, value in row.items()} == JOB_KEYS
+        check_schema(row, JOB_KEYS)
 
 
 @pytest.mark.usefixtures("jobs")
@@ -141,6 +175,8 @@ def test_ps_all_shows_ended_jobs_too() -> None:
 
     assert [row["state"] for row in rows] == ["succeeded", "running", "queued"]
     assert len(run("grn", "ps", "-a").stdout.splitlines()) == 4
+    for row in rows:
+        check_schema(row, JOB_KEYS)
 
 
 @pytest.mark.usefixtures("jobs")
@@ -149,14 +185,16 @@ def test_devices_show_their_memory_and_jobs() -> None:
     rows = facts("devices")
 
     assert header.split() == [
-        "DEVICE", "NAME", "TOTAL", "LEASED", "USED", "FOREIGN", "UTIL", "JOBS", "MEASURING"
-    ]  # fmt: skip
-    assert [line.split()[0] for line in lines] == ["host:0", "host:1"]
+        *("DEVICE", "NAME", "TOTAL", "LEASED", "USED", "FOREIGN", "UTIL", "TEMP", "JOBS"),
+        "MEASURING",
+    ]
+    assert [line.split()[0] for line in lines[:2]] == ["host:0", "host:1"]
     assert [row["index"] for row in rows] == [0, 1]
     assert sum(row["jobs"] for row in rows) == 1
     assert {row["total_bytes"] for row in rows} == {1000 << 20}
     for row in rows:
-        assert {key: type(value) for key, value in row.items()} == DEVICE_KEYS
+        check_schema(row, DEVICE_KEYS)
+        check_schema(row["worker"], WORKER_KEYS)
 
 
 @pytest.mark.usefixtures("jobs")
@@ -182,7 +220,7 @@ def test_colours_are_for_terminals_unless_no_color_is_set() -> None:
 
 
 @pytest.mark.usefixtures("jobs")
-@pytest.mark.parametrize("words", [*LISTS, ("ps", "--json"), ("--help",)])
+@pytest.mark.parametrize("words", [*LISTS, ("ps", "--json"), ("--help",), ("why", "@")])
 def test_a_reader_that_leaves_early_is_no_error(words: tuple[str, ...]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
@@ -236,14 +274,22 @@ def test_every_script_answers_help_with_examples(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "verb", ["start", "stop", "status", "run", "ps", "devices", "profiles"]
-)
+@pytest.mark.parametrize("verb", ["start", "stop", "run", *LIGHT])
 def test_every_verb_has_help_that_starts_with_examples(verb: str) -> None:
     done = run("grn", verb, "-h")
 
     assert done.returncode == 0
     assert done.stdout.decode().count(f"grn {verb}") >= 3
+
+
+def test_verbs_that_only_ask_load_no_client() -> None:
+    imports = "; ".join(f"import grn_zmq.cli.{verb}" for verb in (*LIGHT, "overview", "main"))
+    heavy = ("grn_zmq.client", "asyncio", "rich", "cloudpickle", "concurrent.futures", "loguru")
+    code = f"import sys; {imports}; print([one for one in {heavy} if one in sys.modules])"
+
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, cwd="/")
+
+    assert done.stdout.strip() == b"[]", done.stderr
 
 
 def test_a_verb_that_is_none_is_named() -> None:
