@@ -109,7 +109,7 @@ class Fleet:
                 effects.append(Note("ignored a repeated start", {"job": begun.job_id}))
                 continue
             job.take(Step.START)
-            job.started_at = now
+            job.started_at = now - begun.ran_s
             job.begun = begun
             effects.append(Note("started", facts_of(job)))
             effects += self._book.tell(job, wire.Started((begun,)))

@@ -175,4 +175,6 @@ def _share(spec: JobSpec) -> float:
     """The part of one message that a job takes, at most; large arguments travel alone."""
     values = (text for text in spec.by.values() if isinstance(text, str))
     texts = (spec.job_type, spec.name, spec.stdin, *spec.by, *values, *spec.retry_on)
+    texts += (spec.title, spec.on_end, *spec.after, *spec.after_any)
+    texts += (*spec.variables, *spec.variables.values())
     return share_of_message(*texts) + len(spec.payload) / MAX_BATCH_BYTES

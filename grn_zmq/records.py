@@ -174,13 +174,14 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """An attempt whose body is about to start; `environment` names its device."""
+    """An attempt whose body starts, or did so `ran_s` ago; `environment` names its device."""
 
     job_id: str
     attempt: int
     device: str
     stand_in: bool
     environment: dict[str, str]
+    ran_s: float = added(0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,9 @@ class WorkerCore:
             for digest in active.digests
             if digest not in self.blobs
         }
-        begun = [self._begun(one) for one in self.runs.values() if one.began_at is not None]
+        begun = [
+            self._begun(one, now) for one in self.runs.values() if one.began_at is not None
+        ]
         return [
             *([Reply(wire.Want(tuple(sorted(lacking))))] if lacking else []),
             *(Reply(wire.Started(some)) for some in parts(begun, wire.MAX_JOBS_PER_MESSAGE)),
@@ -125,9 +127,11 @@ class WorkerCore:
             *self.tick(now),
         ]
 
-    def _begun(self, active: ActiveRun) -> Begun:
-        run = active.run
-        return Begun(run.job_id, run.attempt, self.device, run.stand_in, self.environment)
+    def _begun(self, active: ActiveRun, now: float) -> Begun:
+        run, ran_s = active.run, active.ran_s(now)
+        return Begun(
+            run.job_id, run.attempt, self.device, run.stand_in, self.environment, ran_s
+        )
 
     def _on_assign(self, message: wire.Assign) -> list[Effect]:
         effects: list[Effect] = []
@@ -198,7 +202,7 @@ class WorkerCore:
         run = active.run
         active.phase = Phase.RUNNING
         active.began_at = now
-        started = self._tell(wire.Started((self._begun(active),)))
+        started = self._tell(wire.Started((self._begun(active, now),)))
         if active.inline:
             return [WatchCaller(run.job_id, run.pid), *started]
         effects: list[Effect] = []

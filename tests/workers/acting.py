@@ -75,8 +75,8 @@ def a_level(used: int = 0, foreign: int = 0, idle: int = 0, **by_job: int) -> Le
     return Level(used * MIB, foreign * MIB, idle * MIB, 0.5, uses, frozenset(uses))
 
 
-def begun(number: int, stand_in: bool = False) -> Reply:
-    one = Begun(an_id(number), 1, "host:0", stand_in, ENVIRONMENT)
+def begun(number: int, stand_in: bool = False, ran_s: float = 0.0) -> Reply:
+    one = Begun(an_id(number), 1, "host:0", stand_in, ENVIRONMENT, ran_s)
     return Reply(wire.Started((one,)))
 
 

@@ -103,7 +103,7 @@ def test_a_welcome_makes_it_say_again_all_that_matters() -> None:
     effects = welcome(core, EPOCH + 1, now=2.0)
 
     assert replies(effects, wire.Want) == [wire.Want(("g" * 64,))]
-    assert begun(2) in effects
+    assert begun(2, ran_s=2.0) in effects
     (finished,) = replies(effects, wire.Finished)
     assert (finished.epoch, finished.results[0].job_id) == (EPOCH + 1, an_id(1))
 
@@ -117,7 +117,8 @@ def test_blobs_that_come_from_before_the_greeting_let_a_listed_attempt_begin() -
 
     assert isinstance(effects[0], Launch)
     assert not [one for one in effects if isinstance(one, Reply)]
-    assert begun(1) in core.handle(wire.Welcome(wire.PROTOCOL, 8, 77, greeting=2), now=2.0)
+    welcome = wire.Welcome(wire.PROTOCOL, 8, 77, greeting=2)
+    assert begun(1, ran_s=1.0) in core.handle(welcome, now=2.0)
 
 
 def test_an_attempt_begins_only_once_its_start_is_written() -> None:
