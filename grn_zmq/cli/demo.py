@@ -28,8 +28,8 @@ def demo(as_json: bool) -> None:
     It takes less than a minute, 768 MiB of memory and no GPU, and leaves nothing behind.
     Your own broker and what it has learned are not touched.
     """
-    from .demofigures import facts, summary
-    from .demoing import DEVICES, TITLES, play, show_live, show_nothing, show_plainly
+    from .live.demofigures import facts, summary
+    from .live.demoing import DEVICES, TITLES, play, show_live, show_nothing, show_plainly
 
     if as_json:
         print_json(facts(play(show_nothing), DEVICES))

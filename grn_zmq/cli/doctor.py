@@ -11,7 +11,7 @@ from typing import Final
 import click
 
 from ..paths import find_places, state_directory
-from .checks import OK, PROBLEM, WARNING, Finding, all_processes, checked
+from .checks.finding import OK, PROBLEM, WARNING, Finding, all_processes, checked
 from .common import counted, flush, json_option, one_line_errors, print_json, printable
 
 _COLOURS: Final = {OK: "green", WARNING: "yellow", PROBLEM: "red"}
@@ -50,7 +50,7 @@ def doctor(as_json: bool) -> None:
 
 def examine() -> list[Finding]:
     """Make all checks; the driver is asked by another process meanwhile."""
-    from . import checks_devices as devices
+    from .checks import devices
 
     with closing(devices.Look()) as look:
         findings = [checked(name, check) for name, check in _at_once().items()]
@@ -68,10 +68,9 @@ def examine() -> list[Finding]:
 
 def _at_once() -> dict[str, Callable[[], Finding]]:
     """The checks that need not wait for the driver."""
-    from . import checks_broker as brokers
-    from . import checks_devices as devices
-    from . import checks_places as directories
-    from . import checks_system as system
+    from .checks import broker as brokers
+    from .checks import devices, system
+    from .checks import places as directories
 
     environ, processes = os.environ, all_processes()
     places = find_places(environ)

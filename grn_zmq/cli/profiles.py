@@ -12,7 +12,6 @@ from ..facts import CellRow
 from ..records import ProfileRow
 from ..wire import ForgetProfiles, Forgotten
 from .asking import ask
-from .cells import ROWS_PER_MESSAGE, all_cells, key_of
 from .common import (
     counted,
     json_option,
@@ -22,12 +21,13 @@ from .common import (
     printable,
     say,
 )
-from .knowntypes import UnknownType, meant, only
+from .learned.cells import ROWS_PER_MESSAGE, all_cells, key_of
+from .learned.knowntypes import UnknownType, meant, only
+from .learned.moving import export_profiles, import_profiles
+from .learned.promising import by_text, sheet, why
+from .learned.setting import set_profile
 from .listing import all_profiles, bytes_or_dash, seconds, short_names
 from .matching import near
-from .profiles_moved import export_profiles, import_profiles
-from .profiles_set import set_profile
-from .promising import by_text, sheet, why
 
 HEADERS = (
     *("TYPE", "BY", "DEVICE CLASS", "RUNS", "PREDICTED", "PEAK", "NEED", "BOUND"),

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from .commands import CommandVerb, command_lines, forms
 from .common import debug_option, devices_option, max_jobs_option, one_line_errors
-from .joboptions import job_options
-from .planning import Asked, plan
+from .queueing.commands import CommandVerb, command_lines, forms
+from .queueing.joboptions import job_options
+from .queueing.planning import Asked, plan
 
 FORMS = forms("run")
 

@@ -32,8 +32,8 @@ from ..starting import Server, start
 from ..submission import new_id
 from .common import INTERRUPTED, UNREACHABLE, check_environment, counted, fail, printable, say
 from .listing import all_jobs
-from .planning import CommandJob
-from .specs import context_of, describe_command
+from .queueing.planning import CommandJob
+from .queueing.specs import context_of, describe_command
 
 # After INT a job has its grace, then TERM and as much again, then KILL.
 INTERRUPT_S: Final = 12.0

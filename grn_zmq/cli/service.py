@@ -11,8 +11,8 @@ import click
 from ..errors import BrokerRunning
 from ..starting import occupant
 from .common import UNREACHABLE, flush, json_option, one_line_errors, print_json, say
-from .systemctl import ServiceError, Systemctl, is_lingering
-from .unitfile import NAME, carried, unit_path, unit_text
+from .hosting.systemctl import ServiceError, Systemctl, is_lingering
+from .hosting.unitfile import NAME, carried, unit_path, unit_text
 
 ENABLE = ("enable", "--now", NAME)
 BY_HAND = f"`systemctl --user daemon-reload` and `systemctl --user {' '.join(ENABLE)}`"

@@ -78,8 +78,8 @@ def _options(values: Mapping[str, Any], *names: str) -> list[str]:
 
 def _serve(config: Config, more: list[str], debug: bool, notify: bool) -> int:
     from .. import log
-    from .notifying import ServiceManager
-    from .supervisor import StartFailed, Supervisor
+    from .hosting.notifying import ServiceManager
+    from .hosting.supervisor import StartFailed, Supervisor
 
     log.configure("supervisor", debug)
     log_settings(config)

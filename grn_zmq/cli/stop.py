@@ -9,7 +9,7 @@ import click
 from ..discovery import supervisor, wait_for_address
 from ..paths import find_places
 from .common import UNREACHABLE, counted, fail, one_line_errors, say
-from .stopping import STOP_S, Stopper
+from .hosting.stopping import STOP_S, Stopper
 
 # A broker that died is back within this time, or its supervisor ends without it.
 GAP_S: Final = 5.0

@@ -9,13 +9,13 @@ from typing import Any, Final, TypeVar
 import click
 from click.core import ParameterSource
 
-from .begin import seconds_until
-from .commands import CommandLine, CommandVerb, check_is_found, command_lines, here
 from .common import json_option, one_line_errors, print_json, say
-from .directives import read_directives, script_in
-from .joboptions import checked, job_options
-from .planning import Asked, CommandJob, plan
-from .sweeps import check_count, parse_array, parse_param
+from .queueing.begin import seconds_until
+from .queueing.commands import CommandLine, CommandVerb, check_is_found, command_lines, here
+from .queueing.directives import read_directives, script_in
+from .queueing.joboptions import checked, job_options
+from .queueing.planning import Asked, CommandJob, plan
+from .queueing.sweeps import check_count, parse_array, parse_param
 
 T = TypeVar("T")
 
@@ -136,7 +136,7 @@ def submit(
     if dry_run:
         _show(jobs, as_json)
         return
-    from .submitting import submit_jobs
+    from .queueing.submitting import submit_jobs
 
     sys.exit(submit_jobs(jobs, wait=wait, quiet=quiet, as_json=as_json))
 

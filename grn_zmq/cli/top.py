@@ -18,8 +18,8 @@ from ..wire import AskScene, SceneIs
 from .asking import ask
 from .common import WholeNumber, json_option, one_line_errors, print_json
 from .listing import device_facts, in_order, job_facts
-from .screen import whole
-from .styled import plain
+from .live.screen import whole
+from .live.styled import plain
 from .when import iso
 
 # Wide enough for reasons, where nobody says how wide it is.
@@ -69,8 +69,8 @@ def on_a_terminal() -> bool:
 
 
 def _watch() -> None:
-    from .live import Live
-    from .topview import View
+    from .live.live import Live
+    from .live.topview import View
 
     places = find_places(os.environ)
     if not is_locked(places):

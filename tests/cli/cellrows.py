@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from grn_zmq.cli.cellfile import document_of
+from grn_zmq.cli.learned.cellfile import document_of
 from grn_zmq.facts import CellRow
 from tests.builders import MIB
 

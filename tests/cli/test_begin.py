@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from grn_zmq.cli.begin import seconds_until
+from grn_zmq.cli.queueing.begin import seconds_until
 
 # A Wednesday evening in January: no clock is changed around it.
 NOW = datetime(2031, 1, 15, 20, 30, 0)

@@ -11,8 +11,19 @@ import pytest
 
 from broker import disk
 from grn_zmq import wire
-from grn_zmq.cli import checks_broker, checks_devices, checks_places, checks_system
-from grn_zmq.cli.checks import OK, PROBLEM, WARNING, Finding, Process, all_processes, checked
+from grn_zmq.cli.checks import broker as checks_broker
+from grn_zmq.cli.checks import devices as checks_devices
+from grn_zmq.cli.checks import places as checks_places
+from grn_zmq.cli.checks import system as checks_system
+from grn_zmq.cli.checks.finding import (
+    OK,
+    PROBLEM,
+    WARNING,
+    Finding,
+    Process,
+    all_processes,
+    checked,
+)
 from grn_zmq.discovery import Address
 from grn_zmq.paths import MAX_SOCKET_PATH, Places
 from grn_zmq.units import GIB, MIB

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from grn_zmq.cli.demofigures import Ran, Round, facts, progress, summary
-from grn_zmq.cli.demojobs import KINDS, work
+from grn_zmq.cli.live.demofigures import Ran, Round, facts, progress, summary
+from grn_zmq.cli.live.demojobs import KINDS, work
 from grn_zmq.units import MIB
 from tests.cli.screens import Screen
 from tests.cli.scripts import TRACEBACK, Running, run

@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from grn_zmq.cli.directives import Directive, directives_in, script_in
+from grn_zmq.cli.queueing.directives import Directive, directives_in, script_in
 from grn_zmq.cli.submit import submit
 
 pytestmark = pytest.mark.usefixtures("home")

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from broker import exchanging
-from grn_zmq.cli import cellfile
-from grn_zmq.cli.cellfile import BadDocument, document_of, read_document
-from grn_zmq.cli.knowntypes import UnknownType, named
-from grn_zmq.cli.profiles_set import value_of
-from grn_zmq.cli.promising import why
+from grn_zmq.cli.learned import cellfile
+from grn_zmq.cli.learned.cellfile import BadDocument, document_of, read_document
+from grn_zmq.cli.learned.knowntypes import UnknownType, named
+from grn_zmq.cli.learned.promising import why
+from grn_zmq.cli.learned.setting import value_of
 from grn_zmq.facts import CellRow
 from tests.builders import MIB, a_profile_row
 from tests.cli.cellrows import a_row, changed, written

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import grn_zmq as grn
-from grn_zmq.cli.cellfile import read_document
+from grn_zmq.cli.learned.cellfile import read_document
 from grn_zmq.facts import CellRow
 from tests.builders import MIB
 from tests.cli.cellrows import a_row, changed, written

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from grn_zmq import wire
-from grn_zmq.cli.bars import bar, short_bytes
-from grn_zmq.cli.pages import HELP, KEPT_LINES, WATCHING_HELP, LogPane, help_page, log_page
-from grn_zmq.cli.screen import Layout, Shown, layout, render, whole
-from grn_zmq.cli.styled import Span, filled, in_ascii, painted, plain
+from grn_zmq.cli.live.bars import bar, short_bytes
+from grn_zmq.cli.live.pages import HELP, KEPT_LINES, WATCHING_HELP, LogPane, help_page, log_page
+from grn_zmq.cli.live.screen import Layout, Shown, layout, render, whole
+from grn_zmq.cli.live.styled import Span, filled, in_ascii, painted, plain
 from grn_zmq.cli.tables import columns_of
 from grn_zmq.facts import Scene
 from grn_zmq.records import DeviceRow, JobRow

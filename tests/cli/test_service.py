@@ -13,9 +13,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from grn_zmq.cli import service as verb
-from grn_zmq.cli import supervisor
+from grn_zmq.cli.hosting import supervisor
+from grn_zmq.cli.hosting.unitfile import STOP_S, carried, unit_path, unit_text
 from grn_zmq.cli.service import service
-from grn_zmq.cli.unitfile import STOP_S, carried, unit_path, unit_text
 from tests.cli.scripts import started
 from tests.waiting import PATIENCE
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from grn_zmq.cli.commands import forms, title_of
+from grn_zmq.cli.queueing.commands import forms, title_of
+from grn_zmq.cli.queueing.submitting import spans
 from grn_zmq.cli.run import run
 from grn_zmq.cli.submit import submit
-from grn_zmq.cli.submitting import spans
 from grn_zmq.context import Context
 from grn_zmq.submission import context_blob
 from grn_zmq.units import GIB

@@ -2,7 +2,7 @@
 
 import pytest
 
-from grn_zmq.cli.sweeps import (
+from grn_zmq.cli.queueing.sweeps import (
     MOST_JOBS,
     fill,
     grid,

@@ -306,7 +306,7 @@ def test_without_a_broker_one_line_says_so_and_no_screen_is_taken(
 def test_a_frame_needs_no_client_and_nothing_heavy() -> None:
     code = (
         "import sys; from grn_zmq.cli.main import grn; "
-        "grn(['top', '--once'], standalone_mode=False); import grn_zmq.cli.live; "
+        "grn(['top', '--once'], standalone_mode=False); import grn_zmq.cli.live.live; "
         "print([m for m in ('grn_zmq.client', 'asyncio', 'rich') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd="/")

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from grn_zmq import wire
-from grn_zmq.cli.keys import Keys
-from grn_zmq.cli.pace import Pace
-from grn_zmq.cli.styled import plain
-from grn_zmq.cli.topview import Leave, Look, Mode, Tell, View, Wish
+from grn_zmq.cli.live.keys import Keys
+from grn_zmq.cli.live.pace import Pace
+from grn_zmq.cli.live.styled import plain
+from grn_zmq.cli.live.topview import Leave, Look, Mode, Tell, View, Wish
 from grn_zmq.facts import Scene, Undone
 from tests.builders import a_job_row, an_id
 

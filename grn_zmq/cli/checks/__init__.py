@@ -1,0 +1,1 @@
+"""What `grn doctor` looks at; each check gives one finding."""

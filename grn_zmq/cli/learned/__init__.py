@@ -1,0 +1,1 @@
+"""What was learned of job types, as people see, set and move it."""

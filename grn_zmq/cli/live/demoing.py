@@ -1,0 +1,185 @@
+"""Runs the demo: a broker in a place of its own, the same jobs twice, nothing left behind."""
+
+import contextlib
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future as AnyFuture
+from concurrent.futures import as_completed, wait
+from pathlib import Path
+from typing import Final
+
+from ...client import this_client
+from ...errors import GrnError
+from ...futures import Future
+from ...lifeline import ending_signals
+from ...parcels import find_parcels
+from ...starting import start
+from ...units import MIB
+from ..common import counted, say
+from .demofigures import Ran, Round, progress
+from .demojobs import KINDS, Kind
+from .live import Live
+from .topview import View
+
+DEVICES: Final = ("host:0", "host:1")
+DEVICE_BYTES: Final = 384 * MIB
+# More than will meet on one device: it is memory that shall decide.
+MAX_JOBS: Final = 8
+OF_EACH_KIND: Final = 4
+TITLES: Final = ("round 1: each kind is new", "round 2: each kind is known")
+# Far more than a round takes; a machine without free memory would let it wait for ever.
+ROUND_S: Final = 60.0
+# A run lasts a second: the usual pace of the view would miss half of it.
+LIVELY_S: Final = 0.25
+_STATE: Final = "XDG_STATE_HOME"
+_HOMES: Final = (_STATE, "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME")
+# Sockets have short names; a temporary directory this deep would leave no room for ours.
+_DEEP: Final = 45
+
+Job = tuple[Kind, Future[tuple[float, float]]]
+# Shows the jobs of a round until all have ended; False if somebody wants to leave.
+Show = Callable[[str, list[Job]], bool]
+
+
+class TooSlow(GrnError):
+    """A round does not end."""
+
+    def __init__(self, left: int) -> None:
+        super().__init__(
+            f"{left} jobs of the demo have not ended within {ROUND_S:.0f} s. Is there "
+            f"{2 * DEVICE_BYTES // MIB} MiB of free memory on this machine? (`free -h`)"
+        )
+        self.left = left
+
+
+class DemoFailed(GrnError):
+    """A job of the demo has not succeeded."""
+
+    def __init__(self, kind: Kind, error: BaseException | None) -> None:
+        super().__init__(
+            f"a {kind.name} job of the demo, which takes {kind.memory_bytes // MIB} MiB, "
+            f"failed: {error!r}. `grn doctor` looks for what is wrong here"
+        )
+
+
+def play(show: Show) -> list[Round]:
+    """Run the rounds, each shown while it lasts; those that were left early are not there."""
+    rounds: list[Round] = []
+    size = DEVICE_BYTES // MIB
+    with _private_home(), start(f"host:{len(DEVICES)}x{size}MiB", max_jobs=MAX_JOBS):
+        try:
+            for title in TITLES:
+                played = _round(title, show)
+                if played is None:
+                    break
+                rounds.append(played)
+        finally:
+            _ignore_signals()
+            this_client().close()
+    return rounds
+
+
+def _round(title: str, show: Show) -> Round | None:
+    begun = time.monotonic()
+    jobs: list[Job] = []
+    for _ in range(OF_EACH_KIND):
+        for kind in KINDS:
+            jobs.append((kind, kind.job.submit(kind.memory_bytes, kind.seconds)))
+    if not show(title, jobs):
+        return None
+    ran = [ran_of(*job) for job in jobs]
+    return Round(title, max(one.ended_s for one in ran) - begun, ran)
+
+
+def ran_of(kind: Kind, future: Future[tuple[float, float]]) -> Ran:
+    """What is known of a job that has ended.
+
+    Raises:
+        DemoFailed: It has not succeeded.
+    """
+    error, outcome = future.exception(), future.outcome
+    if error is not None or outcome is None:
+        raise DemoFailed(kind, error)
+    began_s, ended_s = future.result()
+    return Ran(
+        kind.name,
+        outcome.device,
+        outcome.predicted_bytes,
+        outcome.peak_bytes,
+        outcome.wait_s,
+        began_s,
+        ended_s,
+    )
+
+
+def show_plainly(title: str, jobs: list[Job]) -> bool:
+    """Print a line for each job, as they end."""
+    say(f"{title}, {counted(len(jobs), 'job')}")
+    by_future: dict[AnyFuture[tuple[float, float]], Job] = {job[1]: job for job in jobs}
+    try:
+        for future in as_completed(by_future, timeout=ROUND_S):
+            say(progress(ran_of(*by_future[future])))
+    except TimeoutError:
+        raise TooSlow(sum(not future.done() for future in by_future)) from None
+    return True
+
+
+def show_live(title: str, jobs: list[Job]) -> bool:
+    """Show them on the screen; left early by `q`, and the whole program by a signal."""
+    deadline = time.monotonic() + ROUND_S
+
+    def done() -> bool:
+        left = sum(not future.done() for _, future in jobs)
+        if left and time.monotonic() > deadline:
+            raise TooSlow(left)
+        return not left
+
+    view = Live(View(f"grn demo, {title}", watching=True), every_s=LIVELY_S, done=done)
+    if status := view.run():
+        sys.exit(status)
+    return not view.left
+
+
+def show_nothing(_: str, jobs: list[Job]) -> bool:
+    """Only wait."""
+    left = wait([future for _, future in jobs], timeout=ROUND_S).not_done
+    if left:
+        raise TooSlow(len(left))
+    return True
+
+
+@contextlib.contextmanager
+def _private_home() -> Iterator[None]:
+    """Let this process have a broker of its own, apart from all that its user has."""
+    for signum in ending_signals():
+        if signum != signal.SIGINT:
+            signal.signal(signum, _leave)
+    deep = len(tempfile.gettempdir()) > _DEEP
+    home = Path(tempfile.mkdtemp(prefix="grn-demo-", dir="/tmp" if deep else None))
+    try:
+        places = {name: str(home / name.lower()) for name in _HOMES}
+        for place in places.values():
+            os.mkdir(place, mode=0o700)
+        for name in [name for name in os.environ if name.startswith("GRN_")]:
+            del os.environ[name]
+        os.environ.update(places, GRN_REPORT="0")  # figures come at the end, all together
+        yield
+    finally:
+        _ignore_signals()
+        shutil.rmtree(find_parcels({_STATE: str(home / _STATE.lower())}).shm, True)
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _leave(signum: int, _: object) -> None:
+    sys.exit(128 + signum)
+
+
+def _ignore_signals() -> None:
+    """Nothing shall be left behind, however often somebody presses Ctrl-C."""
+    for signum in ending_signals():
+        signal.signal(signum, signal.SIG_IGN)
