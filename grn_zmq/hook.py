@@ -29,6 +29,9 @@ def main() -> None:
             run(hook, facts)
     except Exception as error:
         print(f"grn: the hook of job {facts['number']} failed: {error}", file=sys.stderr)
+        sys.stderr.flush()
+        if os.getpgrp() == os.getpid():  # with all that it may have left running
+            os.killpg(0, signal.SIGKILL)
         sys.exit(1)
 
 
@@ -56,13 +59,11 @@ def run(command: str, facts: Mapping[str, Any]) -> None:
         ["/bin/sh", "-c", command],
         stdin=subprocess.PIPE,
         env={**os.environ, **variables(facts)},
-        start_new_session=True,
     )
     try:
         child.communicate(json.dumps(facts).encode(), timeout=COMMAND_S)
     except subprocess.TimeoutExpired:
-        os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
+        child.kill()
         raise RuntimeError(f"it took longer than {COMMAND_S:.0f} s and was ended") from None
     if child.returncode:
         raise RuntimeError(f"its status is {child.returncode}")

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import grn_zmq as grn
-from grn_zmq import records, wire
+from grn_zmq import facts, records, wire
 from grn_zmq.cli.main import VERBS
 from grn_zmq.cli.main import grn as command_line
 from grn_zmq.cli.run import run
@@ -65,21 +65,45 @@ def test_every_verb_is_named_and_no_other() -> None:
     assert named - {"import"} == set(VERBS)
 
 
-def test_every_switch_of_a_grn_command_exists() -> None:
-    known = {
-        switch
-        for verb in VERBS
-        if (command := command_line.get_command(click.Context(command_line), verb))
-        for option in command.params
-        for switch in option.opts
+def options_of(verb: str) -> set[str]:
+    """What a verb takes, or one of the verbs below it."""
+    command = command_line.get_command(click.Context(command_line), verb)
+    assert command is not None
+    below = command.commands.values() if isinstance(command, click.Group) else ()
+    return {
+        "--help",
+        *(
+            switch
+            for one in (command, *below)
+            for option in one.params
+            for switch in option.opts
+        ),
     }
-    ours = ("--devices", "--max-jobs", "--detach", "--all", "--json", "--type")
-
-    assert set(ours) <= known
-    assert all(switch in README for switch in ours)
 
 
-@pytest.mark.parametrize("name", sorted(set(re.findall(r"grn\.([A-Za-z_]\w*)", CODE))))
+def test_every_switch_of_a_grn_command_exists() -> None:
+    lines = re.findall(r"(?:^|[`/ (])grn (\w+)((?:(?! -- |[`|#\n]).)*)", CODE, re.MULTILINE)
+    written = {
+        (verb, switch)
+        for verb, rest in lines
+        if verb in VERBS and verb != "simulate"  # which reads its options elsewhere
+        for switch in re.findall(r"(?<=\s)--[a-z][a-z-]*", re.sub(r"\"[^\"]*\"", "", rest))
+    }
+
+    assert {("start", "--detach"), ("submit", "--param"), ("wait", "--timeout")} <= written
+    assert {one for one in written if one[1] not in options_of(one[0])} == set()
+
+
+def test_every_switch_of_a_row_or_paragraph_is_some_verbs() -> None:
+    known = set().union(*map(options_of, VERBS))
+    about = README.split("## Commands", 1)[1].split("## How it works", 1)[0]
+
+    named = set(re.findall(r"`(--[a-z][a-z-]*)", about))
+    assert len(named) > 20
+    assert named <= known
+
+
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"(?<!/)\bgrn\.([A-Za-z_]\w*)", CODE))))
 def test_every_name_of_the_package_exists(name: str) -> None:
     assert hasattr(grn, name) or name == "GrnError"
 
@@ -127,6 +151,6 @@ def test_every_record_is_described_with_its_fields_in_order() -> None:
 
     assert described == {
         name: [one.name for one in fields(record)]
-        for name, record in vars(records).items()
+        for name, record in {**vars(records), **vars(facts)}.items()
         if is_dataclass(record)
     }
