@@ -148,7 +148,8 @@ class CellRow:
 class Scene:
     """The whole of it at a glance: counts, devices, and a part of the list of live jobs.
 
-    `ended` counts all that ever ended here, so that two looks tell how many do in a second.
+    `ended` counts those that ended since the broker started: two looks tell how many do so in
+    a second.
     """
 
     paused: bool

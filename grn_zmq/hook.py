@@ -17,6 +17,8 @@ from typing import Any, Final
 # A hook that takes longer is ended: it was to tell somebody, not to work.
 COMMAND_S: Final = 60.0
 POST_S: Final = 15.0
+# As jobs know it by.
+_NAMES: Final = {"number": "job_number"}
 
 
 def main() -> None:
@@ -72,9 +74,13 @@ def run(command: str, facts: Mapping[str, Any]) -> None:
 def variables(facts: Mapping[str, Any]) -> dict[str, str]:
     """`{"peak_bytes": 5}` as `GRN_PEAK_BYTES=5`; what is not known is empty."""
     return {
-        f"GRN_{name.upper()}": "" if value is None else str(value).replace("\0", "")
+        f"GRN_{_NAMES.get(name, name).upper()}": "" if value is None else _text(value)
         for name, value in facts.items()
     }
+
+
+def _text(value: object) -> str:
+    return str(value).replace("\0", "")
 
 
 if __name__ == "__main__":
