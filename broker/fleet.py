@@ -75,6 +75,8 @@ class Fleet:
         worker.last_report = now
         ledger = worker.ledger
         free_bytes, idle_bytes = ledger.free_bytes(), ledger.idle_bytes
+        # Whoever grows may be a parent, whose bytes do not count against those it waits for.
+        shrunk = message.foreign_bytes < ledger.foreign_bytes
         ledger.used_bytes = message.used_bytes
         ledger.foreign_bytes = message.foreign_bytes
         ledger.idle_bytes = message.idle_bytes
@@ -85,12 +87,14 @@ class Fleet:
         for use in message.uses:
             lease = ledger.leases.get(use.job_id)
             if lease is not None and lease.attempt == use.attempt:
+                charged_bytes = lease.charged_bytes
                 ledger.note_use(lease, use.used_bytes, now)
                 lease.pid = use.pid
+                shrunk |= lease.charged_bytes < charged_bytes
                 self._learning.notice_growth(lease, ledger)
         effects = self._learning.notice_settled(worker, now)
         more = ledger.free_bytes() > free_bytes or ledger.idle_bytes != idle_bytes
-        if more or worker.suspect:
+        if more or shrunk or worker.suspect:
             self._book.stirred = ledger.opened = True
         worker.suspect = worker.leaving
         return effects

@@ -108,6 +108,21 @@ def test_a_chain_of_types_that_were_never_measured_runs_with_one_place() -> None
         assert machine.placed(number) == [True]
 
 
+def test_a_child_gets_what_another_job_frees_though_its_parent_grows_by_more() -> None:
+    machine = Machine(1000)
+    machine.know(100)
+    machine.submit(a_spec(1), a_spec(2))
+    machine.start(1)
+    machine.start(2)
+    machine.use(0, j1=100, j2=800)
+    machine.submit(child_of(1, 3, job_type="child", memory_bytes=300 * MIB))
+    assert machine.placed(3) == [False]
+
+    machine.use(0, j1=700, j2=500)
+
+    assert machine.placed(3) == [True]
+
+
 def test_two_unrelated_parents_that_both_wait_cannot_deadlock() -> None:
     machine = Machine(1000, max_jobs=2)
     machine.know(450)
