@@ -157,8 +157,9 @@ class BrokerCore:
             if impatient:
                 why = {job.job_id: self._reason(job, now) for job in impatient}
                 effects += self._cancelling.expire(now, why)
+            effects += self._stopping.go_on(now)
             if not self.book.gates.stirred:
-                return [*effects, *self._stopping.go_on(now)]
+                return effects
             effects += self._gating.go_on(now)  # some waited for those that ended just now
 
     def _reason(self, job: Job, now: float) -> str:

@@ -174,3 +174,12 @@ def test_attached_jobs_behind_gates_are_cancelled_by_a_stop_and_others_stay() ->
     assert machine.states(1, 2) == ["cancelled", "queued"]
     (stopping,) = machine.sent(wire.Stopping)
     assert stopping.kept == 1
+
+
+def test_what_followed_an_attached_job_is_cancelled_with_it_by_a_stop() -> None:
+    machine = Machine()
+    machine.submit(a_spec(1), a_spec(2, after=(an_id(1),), detached=True))
+
+    machine.say(CLIENT, wire.Stop(drain=False))
+
+    assert machine.states(1, 2) == ["cancelled", "cancelled"]

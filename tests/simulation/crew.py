@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from grn_zmq import wire
 from grn_zmq.records import AttemptId, Begun, Held, Piece, Result, Run, Use
@@ -16,6 +16,10 @@ from tests.simulation.stage import NEEDS, OUTCOMES, Slot
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
+
+
+# Of calls within calls.
+DEEPEST: Final = 4
 
 
 @dataclass
@@ -134,11 +138,11 @@ class SimWorker(Actor):
 
     def _take(self, runs: tuple[Run, ...]) -> None:
         if self.leaving:
-            return  # its next incarnation tells that it never began these
+            self._decline(runs, "leaving")
+            return
         if not self.world.draining and self.rng.random() < 0.03:
             self.spool_broken = True
-            declined = tuple(AttemptId(run.job_id, run.attempt) for run in runs)
-            self.say(wire.Declined(self.epoch, "No space left on device", declined))
+            self._decline(runs, "No space left on device")
             return
         for run in runs:
             assert run.payload == self.world.specs[run.job_id].payload, "other arguments"
@@ -148,7 +152,14 @@ class SimWorker(Actor):
             if run.function and run.function not in self.blobs:
                 self.say(wire.Want((run.function,)))
 
+    def _decline(self, runs: tuple[Run, ...], why: str) -> None:
+        declined = tuple(AttemptId(run.job_id, run.attempt) for run in runs)
+        if declined:
+            self.say(wire.Declined(self.epoch, why, declined))
+
     def _repeat_all(self) -> None:
+        if self.leaving:
+            self.say(wire.Leaving())
         self.report()
         begun = []
         for one in self.runs.values():
@@ -173,6 +184,8 @@ class SimWorker(Actor):
             self.slot.spool.started(one.attempt, sync=one.run.detached)
             self.world.oracle.started(one.run)
             self.say(wire.Started((_begun(one.run),)))
+            if self.rng.random() < self.world.crashes and not self.world.draining:
+                self.crash()  # nobody has heard of this start, and perhaps nobody will
 
     def grow(self) -> None:
         """Running jobs take and free memory, now and then more than they ever did."""
@@ -217,11 +230,13 @@ class SimWorker(Actor):
         """Everything that can return does so."""
         for one in [one for one in self.runs.values() if self._can_end(one)]:
             good = one.running and not one.ending
-            self._finish(one, "succeeded" if good else "cancelled")
+            self._finish(one, "succeeded" if good else "killed")
 
     def _finish(self, one: SimRun, outcome: str) -> None:
         run = one.run
-        if outcome == "oom" and not one.running:
+        if one.ending and not one.running:
+            outcome = "cancelled"
+        elif outcome == "oom" and not one.running:
             outcome = "failed"
         self._gone(one)
         need = int(NEEDS[run.job_type] * self.rng.uniform(0.8, 1.0)) * MIB
@@ -249,12 +264,11 @@ class SimWorker(Actor):
 
     def call_a_job(self) -> None:
         """The function of a running attempt submits jobs itself."""
+        depth_of = self.world.depth_of
         able = [one for one in self.runs.values() if one.running and one.child is None]
-        for one in able[:1]:
-            depth = self.world.depth_of(one.run.job_id) + 1
-            if depth <= 4:
-                one.child = self.world.new_client(one.run.job_id, depth)
-                one.child.submit()
+        for one in [one for one in able if depth_of(one.run.job_id) < DEEPEST][:1]:
+            one.child = self.world.new_client(one.run.job_id, depth_of(one.run.job_id) + 1)
+            one.child.submit()
 
     def print_something(self) -> None:
         pieces = tuple(Piece(*one, "stdout", b"x") for one in self.runs)
@@ -266,18 +280,27 @@ class SimWorker(Actor):
             self.say(wire.Finished(self.epoch, (result,)))
 
     def repeat_something(self) -> None:
-        """A message arrives again, long after its time."""
-        old = [one for one in self.said if isinstance(one, wire.Started | wire.Finished)]
-        if old:
+        """A message arrives again, long after its time: best while a later attempt runs."""
+        said = [one for one in self.said if isinstance(one, wire.Started | wire.Finished)]
+        if old := [one for one in said if self._is_overtaken(one)] or said:
             self.outbox.append(self.rng.choice(old))
+
+    def _is_overtaken(self, said: wire.Started | wire.Finished) -> bool:
+        about = said.runs if isinstance(said, wire.Started) else said.results
+        latest = {run.job_id: run.attempt for run in (one.run for one in self.runs.values())}
+        return any(one.attempt < latest.get(one.job_id, 0) for one in about)
 
     def leave(self) -> None:
         """An orderly end: jobs are ended, their results handed over."""
         if not self.leaving:
             self.leaving = True
             self.say(wire.Leaving())
+            waiting = tuple(one.run for one in self.runs.values() if not one.running)
+            for run in waiting:
+                del self.runs[run.job_id, run.attempt]
+            self._decline(waiting, "leaving")
             for one in list(self.runs.values()):
-                self._finish(one, "killed" if one.running else "cancelled")
+                self._finish(one, "lost")
 
     def go_if_done(self) -> None:
         if self.leaving and not self.unrecorded:
@@ -285,7 +308,8 @@ class SimWorker(Actor):
 
     def crash(self) -> None:
         self.alive = False
-        self.world.strays += [(self.peer, message) for message in self.outbox]
+        if self.rng.random() < 0.5:
+            self.world.strays += [(self.peer, message) for message in self.outbox]
         self.world.dying.append(self.incarnation)
         for one in list(self.runs.values()):
             self._gone(one)

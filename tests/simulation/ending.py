@@ -13,11 +13,25 @@ if TYPE_CHECKING:
 MOST_ROUNDS: Final = 400
 
 
+def everybody_calls(world: World) -> None:
+    """New jobs begin, and the function of each that runs calls others."""
+    client = world.new_client()
+    for _ in range(3):
+        client.submit()
+        _all_are_here(world)
+        _deliver_all(world)
+        for worker in world.living_workers():
+            for _ in range(len(worker.runs)):
+                worker.start()
+            worker.grow()
+    for worker in world.living_workers():
+        for _ in range(len(worker.runs)):
+            worker.call_a_job()
+
+
 def drain(world: World) -> None:
     """Faults stop, everybody comes back, and all work is done."""
     world.draining = True
-    for slot in world.slots:
-        slot.foreign = 0
     for client in world.clients:
         client.silent_until = 0.0
     for _ in range(MOST_ROUNDS):
@@ -31,17 +45,12 @@ def drain(world: World) -> None:
 
 def _round(world: World) -> None:
     world.now += 1.0
-    if not world.up:
-        world.start_broker()
+    _all_are_here(world)
     while world.up and (world.dying or world.broken):
         world.kernel()
     while world.strays:
         world.hand_over(*world.strays.pop(0))
-    for slot in world.slots:
-        worker = world.workers[slot.index]
-        worker.silent_until, worker.idle, worker.spool_broken = 0.0, 0, False
-        if not worker.alive:
-            world.workers[slot.index] = worker = SimWorker(world, slot)
+    for worker in world.workers:
         worker.report()
         worker.repeat_results()
         for _ in range(len(worker.runs)):
@@ -54,6 +63,18 @@ def _round(world: World) -> None:
     _deliver_all(world)
     world.tick()
     world.end_turn()
+
+
+def _all_are_here(world: World) -> None:
+    """A broker and a worker for each device, which is theirs alone."""
+    if not world.up:
+        world.start_broker()
+    for slot in world.slots:
+        slot.foreign = 0
+        worker = world.workers[slot.index]
+        if not worker.alive:
+            world.workers[slot.index] = worker = SimWorker(world, slot)
+        worker.silent_until, worker.idle, worker.spool_broken = 0.0, 0, False
 
 
 def _deliver_all(world: World) -> None:

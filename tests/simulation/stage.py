@@ -17,7 +17,6 @@ OUTCOMES: Final = (
     "oom",
     "timed-out",
     "lost",
-    "cancelled",
     "expired",
 )
 

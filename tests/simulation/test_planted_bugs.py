@@ -32,7 +32,7 @@ from tests.simulation.spool import SimSpool
 from tests.simulation.world import World
 
 # Of these first seeds at least one must notice each planted bug. The rarest is noticed by one
-# story in sixty: with 300 it is no matter of luck, whatever the seeds come to mean.
+# story in fifty: with 300 it is no matter of luck, whatever the seeds come to mean.
 SEEDS_PER_BUG: Final = 300
 
 Patch = Callable[[pytest.MonkeyPatch], None]

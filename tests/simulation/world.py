@@ -17,10 +17,11 @@ from broker.settings import Settings
 from grn_zmq import wire
 from grn_zmq.records import JobSpec
 from tests.simulation.actors import Actor
+from tests.simulation.cancels import Cancels
 from tests.simulation.clients import SimClient
 from tests.simulation.crew import SimWorker
 from tests.simulation.disk import SimDisk
-from tests.simulation.ending import drain, judge_the_end
+from tests.simulation.ending import drain, everybody_calls, judge_the_end
 from tests.simulation.oracle import Oracle
 from tests.simulation.stage import Slot
 
@@ -40,6 +41,7 @@ class World:
         self.epoch = 0
         self.disk = SimDisk()
         self.oracle = Oracle(self)
+        self.cancels = Cancels(self, SETTINGS)
         self.census: Counter[str] = Counter()
         self.actors: dict[bytes, Actor] = {}
         self.clients: list[SimClient] = []
@@ -56,9 +58,11 @@ class World:
         self._connections = 0
         # Some stories are quiet, so that long ones are told too.
         self.crashes = rng.choice([0.0, 0.01, 0.03])
+        # In some, everybody waits for somebody at last, on the only device.
+        self.families = rng.random() < 0.25
         self.slots = [
             Slot(index, rng.choice([600, 1000, 2000]), rng.choice([None, None, 1, 2, 3]))
-            for index in range(rng.choice([1, 1, 2, 3]))
+            for index in range(1 if self.families else rng.choice([1, 2, 3]))
         ]
         self.core = self._new_broker()
         self.workers = [SimWorker(self, slot) for slot in self.slots]
@@ -88,11 +92,17 @@ class World:
         names = [one.session for one in self.clients if one.alive]
         return name in names or name in [one.incarnation for one in self.workers if one.alive]
 
+    def owner_lives(self, job_id: str) -> bool:
+        """Whether the client that submitted this job is there."""
+        return any(one.alive for one in self.clients if job_id in one.submitted)
+
     def run(self) -> None:
         """Live through the whole story, and see that it ended well."""
         for _ in range(STEPS):
             self.now += self.rng.choice([0.0, 0.01, 0.1, 0.5])
             self._step()
+        if self.families:
+            everybody_calls(self)
         self.finish()
 
     def finish(self) -> None:
@@ -123,7 +133,7 @@ class World:
 
     def deliver_one(self) -> None:
         """One message arrives somewhere; each connection keeps its order."""
-        if self.strays and self.rng.random() < 0.2:
+        if self.strays and self.rng.random() < 0.1:
             peer, message = self.strays.pop(self.rng.randrange(len(self.strays)))
             self.hand_over(peer, message)
             return
@@ -142,10 +152,12 @@ class World:
         if self.up:
             self.census[message.kind] += 1
             received = wire.decode(wire.encode(message))
+            self.cancels.heard(peer, received)
             self._after(self.core.handle(peer, received, self.now))
 
     def tick(self) -> None:
         if self.up:
+            self.cancels.tick()
             self._after(self.core.tick(self.now))
 
     def kernel(self) -> None:
@@ -156,7 +168,9 @@ class World:
             name = self.dying.pop(self.rng.randrange(len(self.dying)))
             self._after(self.core.lose(name, self.now))
         elif self.broken:
-            self.core.disconnected(self.broken.pop(), self.now)
+            peer = self.broken.pop()
+            self.cancels.disconnected(peer)
+            self.core.disconnected(peer, self.now)
             self._after([])
 
     def _after(self, effects: list[Effect]) -> None:
@@ -197,6 +211,7 @@ class World:
     def commit(self) -> None:
         batch = self.core.take_batch()
         if not batch.empty:
+            self.cancels.judge(batch)
             self.disk.write(batch)
 
     def transmit(self, send: Send) -> None:
@@ -239,6 +254,7 @@ class World:
         """Another broker takes over from the disk, and everybody finds it."""
         self.oracle.look_at_disk()
         self.core = self._new_broker()
+        self.cancels.broker_started()
         self.dying.clear()  # who is watched is looked at anew
         self._after(self.core.restore(self.disk.kept(self.epoch), self.now))
         while self.dying and self.up:  # before anybody can connect
@@ -250,9 +266,16 @@ class World:
         for worker in self.workers:
             if worker.alive:
                 worker.find_new_broker()
-                if self.rng.random() < 0.2 and not self.draining:
-                    # Longer than anybody waits for it, perhaps.
-                    worker.silent_until = self.now + self.rng.uniform(5.0, 25.0)
+                if not self.draining:
+                    self._may_not_be_heard_of(worker)
+
+    def _may_not_be_heard_of(self, worker: SimWorker) -> None:
+        """What a worker has begun a new broker learns from it alone, if that lives so long."""
+        chance = self.rng.random()
+        if chance < 0.2:  # longer than anybody waits for it, perhaps
+            worker.silent_until = self.now + self.rng.uniform(5.0, 25.0)
+        elif chance < 0.35:
+            worker.crash()
 
     def cut_power(self) -> None:
         """Nobody survives, and of what was written only what was flushed, and perhaps more."""
@@ -276,6 +299,7 @@ class World:
         due = self.core.book.gates.next_due
         if due is not None and due <= self.now:
             self.tick()  # as the loop does when somebody's time has come
+        self.cancels.tick()
         effects = self.core.tick(self.now)
         texts = {one.text for one in effects if isinstance(one, Note)}
         assert texts != {"placed"}, "a job waited although it could run"
