@@ -68,6 +68,8 @@ class Clients:
             return wrong_version(peer, message.protocol)
         session = self._book.sessions.get(message.session)
         if session is None:
+            if len(self._by_peer) >= self._settings.most_clients:
+                return [self._no_more(peer)]
             session = Session(message.session, peer, message.pid)
             self._book.sessions[message.session] = session
         self._by_peer.pop(session.peer, None)
@@ -83,6 +85,13 @@ class Clients:
             *(Send(peer, wire.Output(part)) for part in parts(missed, _PIECES)),
             *handing.pump(session, self._book.jobs),
         ]
+
+    def _no_more(self, peer: Peer) -> Effect:
+        text = (
+            f"{len(self._by_peer):,} programs are connected to the broker, as many as may be: "
+            f"let some end, or let one program submit for several"
+        )
+        return Send(peer, wire.Refused("too-many-clients", text, ()))
 
     def _running_of(self, session: Session) -> list[Effect]:
         """Tell again which of its jobs have begun: it may have missed that."""

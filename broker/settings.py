@@ -23,6 +23,8 @@ class Settings:
     return_after_start_s: float = 60.0
     # A client whose connection alone is lost; and one that a broker before this one had.
     away_s: float = 30.0
+    # Programs that may be connected at once; each costs some memory and a descriptor or two.
+    most_clients: int = 4096
     # What may wait at most.
     most_jobs: int = 200_000
     most_bytes: int = 4 << 30

@@ -16,7 +16,7 @@ import zmq
 
 from . import wire
 from .discovery import Address, find_address
-from .errors import BrokerUnavailable, VersionMismatch
+from .errors import BrokerUnavailable, VersionMismatch, refusal
 from .failpoints import failpoint
 from .link import Link, Outgoing
 from .outage import QUIET_S, Outage, warn
@@ -252,6 +252,8 @@ class Connection:
                     self._welcomed(message, outage)
                 case wire.Refused(reason="version"):
                     raise VersionMismatch(wire.PROTOCOL, message.text)
+                case wire.Refused(reason="too-many-clients"):
+                    raise refusal(message.reason, message.text)
                 case wire.Refused(reason="greet-first"):
                     self._say_hello(link)
                 case _:

@@ -13,6 +13,7 @@ GrnError
 ├── VersionMismatch (ConnectionError)     broker and client speak different protocols
 ├── RequestRefused (ValueError)           the broker said no, and why
 │   ├── QueueFull                         it has as many jobs, or bytes, as it may have
+│   ├── TooManyClients (ConnectionError)  as many programs are connected as may be
 │   ├── DiskFull                          its disk is nearly full
 │   ├── Draining                          it is being stopped
 │   ├── IdConflict                        that id belongs to another job
@@ -38,7 +39,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from signal import SIGKILL
-from typing import Final
+from typing import ClassVar, Final
 
 from .units import format_bytes
 
@@ -169,7 +170,13 @@ class RequestRefused(GrnError, ValueError):
 
 
 class QueueFull(RequestRefused):
-    """The broker has as many jobs, or bytes of them, as it may have. Try again later."""
+    """The broker has as many jobs, or bytes of them, as it may have: try again in a moment."""
+
+    retry_after_s: ClassVar[float] = 1.0
+
+
+class TooManyClients(RequestRefused, ConnectionError):
+    """As many programs are connected to the broker as may be."""
 
 
 class DiskFull(RequestRefused):
@@ -194,6 +201,7 @@ _REFUSALS: Final = {
     "draining": Draining,
     "id-conflict": IdConflict,
     "quarantined": Quarantined,
+    "too-many-clients": TooManyClients,
 }
 
 
@@ -309,40 +317,42 @@ class JobKilled(JobError):
         self.signal = signal
 
 
-class JobLost(JobError):
+class _ForAReason(JobError):
+    """What happened to the job is told by a reason that the broker gave."""
+
+    said: ClassVar[str]
+
+    def __init__(self, job_id: str, reason: str, job_type: str = "") -> None:
+        called = _called(job_id, job_type)
+        super().__init__(job_id, self.said.format(job=called, reason=reason))
+        self.reason = reason
+
+
+class JobLost(_ForAReason):
     """The job's worker or broker died while it ran: it may or may not have finished."""
 
-    def __init__(self, job_id: str, reason: str, job_type: str = "") -> None:
-        super().__init__(
-            job_id,
-            f"{_called(job_id, job_type)} was lost: {reason}. It may have run; it was not run "
-            f"again. Call it again if that is safe",
-        )
-        self.reason = reason
+    said = (
+        "{job} was lost: {reason}. It may have run; it was not run again. Call it again if "
+        "that is safe"
+    )
 
 
-class JobNotStarted(JobError):
+class JobNotStarted(_ForAReason):
     """The job's process could not be started; its function never ran."""
 
-    def __init__(self, job_id: str, reason: str, job_type: str = "") -> None:
-        super().__init__(job_id, f"{_called(job_id, job_type)} could not be started: {reason}")
-        self.reason = reason
+    said = "{job} could not be started: {reason}"
 
 
-class WaitTimeout(JobError, TimeoutError):
+class WaitTimeout(_ForAReason, TimeoutError):
     """The job waited longer than its `timeout` for a device; it never ran."""
 
-    def __init__(self, job_id: str, reason: str, job_type: str = "") -> None:
-        super().__init__(job_id, f"{_called(job_id, job_type)} was given up: {reason}")
-        self.reason = reason
+    said = "{job} was given up: {reason}"
 
 
-class TimeLimitExceeded(JobError, TimeoutError):
+class TimeLimitExceeded(_ForAReason, TimeoutError):
     """The job ran longer than its `time_limit` and was ended."""
 
-    def __init__(self, job_id: str, reason: str, job_type: str = "") -> None:
-        super().__init__(job_id, f"{_called(job_id, job_type)} was ended: {reason}")
-        self.reason = reason
+    said = "{job} was ended: {reason}"
 
 
 class JobOutOfMemory(JobError, MemoryError):

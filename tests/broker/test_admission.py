@@ -198,3 +198,15 @@ def test_quarantine_outlives_the_broker(cleared: bool) -> None:
     machine.submit(a_spec(4))
 
     assert reasons(machine) == ([] if cleared else ["quarantined"])
+
+
+def test_a_program_too_many_is_told_so_and_those_that_are_here_may_come_back() -> None:
+    machine = Machine(1000, settings=Settings(most_clients=1))
+
+    machine.say(b"second", a_hello(901))
+    (refused,) = machine.sent(wire.Refused)
+    assert refused.reason == "too-many-clients"
+    assert "1 programs are connected" in refused.text
+    machine.say(b"again", a_hello())
+
+    assert machine.sent(wire.Welcome)
