@@ -5,7 +5,7 @@ from typing import Final
 
 from grn_zmq import wire
 from grn_zmq.batches import batches, share_of_message
-from grn_zmq.records import JobRow
+from grn_zmq.facts import JobRow
 
 from .book import Book
 from .effects import Effect, Send

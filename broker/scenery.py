@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from grn_zmq.facts import JobDetail, Scene, Tried
-from grn_zmq.records import JobRow
+from grn_zmq.facts import JobDetail, JobRow, Scene, Tried
 
 from .book import Book
 from .jobs import Job, State

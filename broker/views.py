@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from grn_zmq.records import DeviceRow, JobRow, Outcome, ProfileRow
+from grn_zmq.facts import DeviceRow, JobRow, ProfileRow
+from grn_zmq.records import Outcome
 from grn_zmq.units import format_bytes
 
 from .cells import Cell, CellId

@@ -16,11 +16,12 @@ import zmq
 
 from . import wire
 from .discovery import Address, find_address
-from .errors import BrokerUnavailable, VersionMismatch, refusal
+from .errors import BrokerUnavailable, VersionMismatch
 from .failpoints import failpoint
 from .link import Link, Outgoing
 from .outage import QUIET_S, Outage, warn
 from .paths import Places
+from .refusals import refusal
 
 # A broker that holds the lock is starting, or busy; one that died is started again.
 WAIT_S: Final = 60.0

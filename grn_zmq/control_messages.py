@@ -6,9 +6,9 @@ All of it may be asked again without harm: a broker may die before it has answer
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .facts import CellRow, Found, JobDetail, Reason, Scene, Undone
+from .facts import CellRow, Found, JobDetail, JobRow, Reason, Scene, Undone
 from .limits import MAX_PRIORITY
-from .records import Blob, JobRow, JobSpec, Signed, require
+from .records import Blob, JobSpec, Signed, require
 
 
 @dataclass(frozen=True, slots=True)

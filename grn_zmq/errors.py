@@ -39,7 +39,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from signal import SIGKILL
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from .units import format_bytes
 
@@ -193,21 +193,6 @@ class IdConflict(RequestRefused):
 
 class Quarantined(RequestRefused):
     """Jobs of this type have killed their workers again and again."""
-
-
-_REFUSALS: Final = {
-    "queue-full": QueueFull,
-    "disk-full": DiskFull,
-    "draining": Draining,
-    "id-conflict": IdConflict,
-    "quarantined": Quarantined,
-    "too-many-clients": TooManyClients,
-}
-
-
-def refusal(reason: str, text: str) -> RequestRefused:
-    """Give the error for a reason as it travels."""
-    return _REFUSALS.get(reason, RequestRefused)(reason, text)
 
 
 class UnknownJob(GrnError, LookupError):

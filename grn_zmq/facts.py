@@ -1,8 +1,79 @@
-"""What the broker tells people: everything about one job, and why one waits."""
+"""What the broker tells people: rows of lists, everything about one job, why one waits."""
 
 from dataclasses import dataclass, field
 
-from .records import DeviceRow, JobRow, Scalar, Signed, require
+from .records import DeviceFacts, DeviceProcess, Scalar, Signed, added, require
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """One job as lists show it; `age_s` ago it was accepted, `ended_s` ago it ended."""
+
+    number: int
+    job_id: str
+    name: str
+    job_type: str
+    kind: str
+    state: str
+    why: str
+    device: str
+    attempt: int
+    priority: Signed
+    measuring: bool
+    predicted_bytes: int
+    lease_bytes: int
+    used_bytes: int
+    peak_bytes: int
+    wait_s: float
+    run_s: float
+    client_pid: int
+    title: str = added("")
+    waits_for: str = added("")
+    detached: bool = added(False)
+    pid: int = added(0)
+    age_s: float = added(0.0)
+    ended_s: float | None = added(None)
+    exit_status: int | None = added(None)
+    signal: int | None = added(None)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRow:
+    """One device as lists show it."""
+
+    facts: DeviceFacts
+    worker_pid: int
+    max_jobs: int | None
+    used_bytes: int
+    foreign_bytes: int
+    idle_bytes: int
+    leased_bytes: int
+    jobs: int
+    measuring: str
+    utilisation: float
+    temperature_c: int | None = added(None)
+    processes: tuple[DeviceProcess, ...] = added(())
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileRow:
+    """What is known of one cell: a job type, the arguments that matter, a device model."""
+
+    job_type: str
+    by: dict[str, Scalar]
+    device_class: str
+    devices: int
+    runs: int
+    predicted_bytes: int
+    kind: str
+    peak_bytes: int
+    mean_bytes: int
+    need_bytes: int
+    bound_bytes: int
+    ooms: int
+    failures: int
+    duration_s: float
+    utilisation: float
 
 
 @dataclass(frozen=True, slots=True)

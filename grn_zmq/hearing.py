@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from . import wire
 from .batches import parts
-from .errors import BrokerUnavailable, GrnError, ResultExpired, UnknownJob, refusal
+from .errors import BrokerUnavailable, GrnError, ResultExpired, UnknownJob
 from .failpoints import failpoint
 from .openers import Task
 from .outcomes import open_outcome, warn_about
@@ -20,6 +20,7 @@ from .parcels import find_parcels
 from .payload import Payload
 from .pending import Pending
 from .records import Begun, Outcome
+from .refusals import refusal
 from .submission import drop_arguments
 
 if TYPE_CHECKING:

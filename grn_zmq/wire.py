@@ -33,21 +33,9 @@ from .control_messages import (
     SceneIs,
     WhyIs,
 )
+from .facts import DeviceRow, JobRow, ProfileRow
 from .limits import CREDITS
-from .records import (
-    Begun,
-    Blob,
-    DeviceRow,
-    JobRow,
-    JobSpec,
-    Numbered,
-    Outcome,
-    Piece,
-    ProfileRow,
-    Released,
-    added,
-    require_id,
-)
+from .records import Begun, Blob, JobSpec, Numbered, Outcome, Piece, Released, added, require_id
 from .worker_messages import (
     Assign,
     Declined,

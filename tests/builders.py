@@ -6,16 +6,14 @@ from typing import Any
 from broker.jobs import Job
 from broker.scheduler import DeviceView
 from grn_zmq import wire
+from grn_zmq.facts import DeviceRow, JobRow, ProfileRow
 from grn_zmq.records import (
     AttemptId,
     DeviceFacts,
-    DeviceRow,
     Held,
-    JobRow,
     JobSpec,
     Outcome,
     Piece,
-    ProfileRow,
     Released,
     Result,
     Run,

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from .. import wire
 from ..batches import parts
-from ..records import JobRow
+from ..facts import JobRow
 from .asking import ask
 from .common import print_json, printable, say
 from .refs import find_rows

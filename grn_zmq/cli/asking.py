@@ -14,9 +14,10 @@ import zmq
 
 from .. import wire
 from ..discovery import find_address, is_locked
-from ..errors import BrokerUnavailable, refusal
+from ..errors import BrokerUnavailable
+from ..facts import DeviceRow, JobRow
 from ..paths import find_places
-from ..records import DeviceRow, JobRow
+from ..refusals import refusal
 
 M = TypeVar("M", bound=wire.Message)
 

@@ -12,8 +12,9 @@ import zmq
 from .. import wire
 from ..batches import parts
 from ..discovery import find_address, is_locked
-from ..errors import BrokerUnavailable, refusal
+from ..errors import BrokerUnavailable
 from ..paths import find_places
+from ..refusals import refusal
 from .asking import PATIENCE_S
 
 # Asked again after so long: what was said may be lost with a broker.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import click
 
 from ..batches import parts
-from ..records import JobRow
+from ..facts import JobRow
 from ..wire import Cancel, Cancelling
 from .acting import IDS_PER_MESSAGE, Tally, leave_with_what_is_undone
 from .asking import ask

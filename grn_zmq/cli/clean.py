@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import click
 
-from ..records import JobRow
+from ..facts import JobRow
 from ..units import parse_seconds
 from ..wire import Clean
 from .acting import order, report

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from ..facts import JobDetail, Tried
-from ..records import JobRow
+from ..facts import JobDetail, JobRow, Tried
 from ..units import format_bytes
 from .listing import seconds
 from .states import CODES, LIVE, reason_of, result_of, state_of

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import click
 
-from ..records import DeviceProcess, DeviceRow
+from ..facts import DeviceRow
+from ..records import DeviceProcess
 from ..units import format_bytes
 from .common import json_option, one_line_errors, print_json, say
 from .listing import (

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from ..records import JobRow
+from ..facts import JobRow
 from .listing import bytes_or_dash, called, part_of, seconds, short_names
 from .states import CODES, FAILURES, LIVE, reason_of, result_of, state_of
 from .tables import print_fitted

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any, Final
 
+from ..facts import DeviceRow, JobRow, ProfileRow
 from ..naming import short_type
-from ..records import DeviceRow, JobRow, ProfileRow
 from ..units import GIB, KIB, MIB, TIB, format_bytes
 from ..wire import AskDevices, AskJobs, AskProfiles, DevicesAre, JobsAre, ProfilesAre
 from .asking import ask

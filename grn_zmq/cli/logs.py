@@ -8,9 +8,9 @@ from typing import Final
 
 import click
 
+from ..facts import JobRow
 from ..logfiles import LogReader, Printed
 from ..paths import logs_directory
-from ..records import JobRow
 from ..units import format_bytes
 from ..wire import AskJob, JobIs
 from .asking import ask

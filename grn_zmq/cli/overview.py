@@ -4,8 +4,8 @@ import sys
 from dataclasses import replace
 from typing import Any, Final
 
-from ..facts import Scene
-from ..records import DeviceProcess, DeviceRow
+from ..facts import DeviceRow, Scene
+from ..records import DeviceProcess
 from ..wire import AskScene, SceneIs
 from .asking import ask
 from .common import one_line_errors, print_json, say

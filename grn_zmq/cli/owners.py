@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..facts import DeviceRow, JobRow
 from ..naming import short_type
-from ..records import DeviceRow, JobRow
 from ..units import format_bytes
 from .listing import called, device_name
 from .states import jobs_named

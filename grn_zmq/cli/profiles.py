@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from ..batches import batches, share_of_message
-from ..facts import CellRow
-from ..records import ProfileRow
+from ..facts import CellRow, ProfileRow
 from ..wire import ForgetProfiles, Forgotten
 from .asking import ask
 from .common import (

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import click
 
-from ..records import JobRow
+from ..facts import JobRow
 from .common import WholeNumber, json_option, one_line_errors, print_json, say
 from .jobtable import print_jobs
 from .listing import all_jobs, called, job_facts

@@ -7,7 +7,7 @@ import click
 
 from ..batches import parts
 from ..errors import GrnError
-from ..records import JobRow
+from ..facts import JobRow
 from ..wire import AskJob, FindJobs, JobIs, JobsFound
 from .asking import ask
 from .listing import all_jobs

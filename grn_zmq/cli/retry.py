@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from ..errors import RequestRefused
-from ..records import JobRow, JobSpec
+from ..facts import JobRow
+from ..records import JobSpec
 from ..wire import AskInputs, InputsAre
 from .acting import Tally, leave_with_what_is_undone
 from .asking import ask

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from signal import Signals
 from typing import Final
 
-from ..records import JobRow
+from ..facts import JobRow
 
 # As Slurm's users know them, as far as Slurm has such a state.
 CODES: Final = {

@@ -7,9 +7,8 @@ import click
 
 from ..discovery import Address, supervisor, wait_for_address
 from ..errors import BrokerUnavailable
-from ..facts import Scene
+from ..facts import DeviceRow, Scene
 from ..paths import find_places
-from ..records import DeviceRow
 from ..wire import AskScene, SceneIs
 from .asking import ask
 from .common import counted, json_option, one_line_errors, print_json, say

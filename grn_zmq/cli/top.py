@@ -11,9 +11,8 @@ import click
 
 from ..discovery import is_locked
 from ..errors import BrokerUnavailable
-from ..facts import Scene
+from ..facts import JobRow, Scene
 from ..paths import find_places
-from ..records import JobRow
 from ..wire import AskScene, SceneIs
 from .asking import ask
 from .common import WholeNumber, json_option, one_line_errors, print_json

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from ..records import JobRow
+from ..facts import JobRow
 from ..units import parse_seconds
 from ..wire import AskJob, JobIs
 from .asking import ask

@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass
 
-from ..records import JobRow
+from ..facts import JobRow
 
 
 @dataclass(frozen=True, slots=True)

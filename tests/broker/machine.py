@@ -10,7 +10,8 @@ from broker.jobs import Job
 from broker.ledger import Lease, Ledger
 from broker.settings import Settings
 from grn_zmq import wire
-from grn_zmq.records import Begun, JobRow, JobSpec, Outcome, Result, Run, Use
+from grn_zmq.facts import JobRow
+from grn_zmq.records import Begun, JobSpec, Outcome, Result, Run, Use
 from tests.builders import (
     MIB,
     a_greet,

@@ -12,8 +12,7 @@ from grn_zmq.cli.live.pages import HELP, KEPT_LINES, WATCHING_HELP, LogPane, hel
 from grn_zmq.cli.live.screen import Layout, Shown, layout, render, whole
 from grn_zmq.cli.live.styled import Span, filled, in_ascii, painted, plain
 from grn_zmq.cli.tables import columns_of
-from grn_zmq.facts import Scene
-from grn_zmq.records import DeviceRow, JobRow
+from grn_zmq.facts import DeviceRow, JobRow, Scene
 from grn_zmq.units import GIB, KIB, MIB, TIB
 from tests.builders import a_device, a_device_row, a_job_row
 

@@ -17,7 +17,7 @@ import pytest
 
 import grn_zmq as grn
 from grn_zmq.cli.listing import all_devices, all_jobs
-from grn_zmq.records import DeviceRow, JobRow
+from grn_zmq.facts import DeviceRow, JobRow
 from grn_zmq.starting import running_pid
 from tests.conftest import forget_client
 from tests.e2e import grabbing

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from grn_zmq.client import this_client
 from grn_zmq.discovery import find_address
+from grn_zmq.facts import DeviceRow
 from grn_zmq.paths import find_places
-from grn_zmq.records import DeviceRow
 from grn_zmq.wire import AskDevices, DevicesAre
 from tests.waiting import PATIENCE, until
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import grn_zmq as grn
-from grn_zmq.records import JobRow
+from grn_zmq.facts import JobRow
 from tests.e2e import needs
 from tests.e2e.scene import LONG_S, Machine, Scene, a_machine, rows_of
 from tests.e2e.watched import leases_watched

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from grn_zmq.cli.listing import all_devices, all_profiles
-from grn_zmq.records import ProfileRow
+from grn_zmq.facts import ProfileRow
 
 SAMPLE_S = 0.05
 

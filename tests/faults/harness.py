@@ -28,8 +28,8 @@ import pytest
 
 from grn_zmq.cli.asking import Asker
 from grn_zmq.discovery import find_address
+from grn_zmq.facts import DeviceRow, JobRow
 from grn_zmq.paths import Places, find_places, state_file
-from grn_zmq.records import DeviceRow, JobRow
 from tests.cli.scripts import Running, alive, started
 from tests.conftest import forget_client
 from tests.faults.client import Order

@@ -13,9 +13,9 @@ from loguru import logger
 
 from ...discovery import SupervisorLock, find_address, lock_holder
 from ...errors import BrokerRunning, GrnError, RequestRefused
+from ...facts import JobRow
 from ...lifeline import Signalled
 from ...paths import find_places
-from ...records import JobRow
 from ...wire import Stop, Stopping
 from ..asking import Asker
 from ..common import counted

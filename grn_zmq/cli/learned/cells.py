@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from ...batches import batches, share_of_message
 from ...errors import GrnError, RequestRefused
-from ...facts import CellRow
-from ...records import ProfileRow, Scalar
+from ...facts import CellRow, ProfileRow
+from ...records import Scalar
 from ...wire import Acted, AskCells, CellsAre, PutCells
 from ..asking import ask
 

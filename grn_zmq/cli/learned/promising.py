@@ -2,8 +2,7 @@
 
 from typing import Any, Final
 
-from ...facts import CellRow
-from ...records import ProfileRow
+from ...facts import CellRow, ProfileRow
 from ...units import format_bytes
 from ..listing import seconds
 

@@ -8,9 +8,9 @@ from typing import Any, Final
 import click
 
 from ...errors import GrnError
-from ...facts import CellRow
+from ...facts import CellRow, DeviceRow, ProfileRow
 from ...limits import MAX_NAME
-from ...records import DeviceRow, ProfileRow, Scalar, require_scalar
+from ...records import Scalar, require_scalar
 from ...units import format_bytes, parse_bytes
 from ..common import json_option, one_line_errors, print_json, printable, say
 from ..listing import all_devices, all_profiles

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from ...records import DeviceRow
+from ...facts import DeviceRow
 from ...units import GIB, KIB, MIB, TIB
 from .styled import Span
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from ...records import DeviceRow
+from ...facts import DeviceRow
 from ..common import counted, printable
 from ..listing import device_name, short_names
 from .bars import LEGEND, bar, short_bytes

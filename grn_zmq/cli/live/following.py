@@ -5,9 +5,9 @@ import os
 from collections.abc import Iterable
 from typing import Final
 
+from ...facts import JobRow
 from ...logfiles import LogReader, Printed
 from ...paths import logs_directory
-from ...records import JobRow
 from .pages import KEPT_LINES, LogPane
 
 # Parts of a log that are read in one turn: a job that prints without end must not keep the

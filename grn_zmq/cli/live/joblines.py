@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from ...records import JobRow
+from ...facts import JobRow
 from ...units import format_bytes
 from ..common import printable
 from ..listing import called, seconds

@@ -9,7 +9,7 @@ from typing import Final
 import zmq
 
 from ... import wire
-from ...records import JobRow
+from ...facts import JobRow
 from ..tables import use_colours
 from .feed import Feed
 from .following import Followed

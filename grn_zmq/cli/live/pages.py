@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from ...records import JobRow
+from ...facts import JobRow
 from ..common import printable
 from ..listing import called
 from .styled import Line, Span, clipped_line

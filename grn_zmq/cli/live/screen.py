@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ...facts import Scene
-from ...records import JobRow
+from ...facts import JobRow, Scene
 from ..common import counted, printable
 from ..listing import in_order
 from .devicelines import device_lines

@@ -6,8 +6,7 @@ from enum import Enum
 from typing import Final
 
 from ... import wire
-from ...facts import Scene
-from ...records import JobRow
+from ...facts import JobRow, Scene
 from ..common import printable
 from ..listing import called
 from ..states import HELD, state_of
