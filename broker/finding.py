@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from grn_zmq.facts import Found
@@ -15,20 +14,10 @@ LEAST_PREFIX: Final = 4
 MOST_FOUND: Final = 4000
 SHOWN: Final = 5
 
+_NUMBER: Final = re.compile(r"[0-9]{1,15}\Z")
 _RANGE: Final = re.compile(r"([0-9]{1,15})-([0-9]{1,15})\Z")
 _BACK: Final = re.compile(r"@(?:~([0-9]{1,9}))?\Z")
 _HEX: Final = re.compile(rf"[0-9a-f]{{{LEAST_PREFIX},32}}\Z")
-
-
-@dataclass(slots=True)
-class _Wanted:
-    """One reference, and what was found for each way of reading it."""
-
-    ref: str
-    parts: tuple[str, ...]
-    named: list[Job] = field(default_factory=list)
-    numbered: list[Job] = field(default_factory=list)
-    prefixed: list[Job] = field(default_factory=list)
 
 
 def find(refs: Sequence[str], jobs: Collection[Job]) -> list[Found]:
@@ -36,68 +25,74 @@ def find(refs: Sequence[str], jobs: Collection[Job]) -> list[Found]:
 
     A name wins over a number, which wins over the beginning of an id.
     """
-    wanted = [_Wanted(ref, tuple(filter(None, ref.split(",")))) for ref in refs]
-    newest = _newest(refs, jobs)
-    for job in jobs:
-        for one in wanted:
-            _look(one, job)
-    return [_found(one, newest) for one in wanted]
+    index = _Index(refs, jobs)
+    return [_found(ref, index) for ref in refs]
 
 
-def _newest(refs: Iterable[str], jobs: Collection[Job]) -> list[Job]:
-    """The jobs that were accepted last, the last one first, as far as anybody asks."""
-    backs = [_BACK.match(part) for ref in refs for part in ref.split(",")]
-    depth = max((int(one[1] or 0) + 1 for one in backs if one), default=0)
-    return sorted(jobs, key=lambda job: -job.number)[:depth] if depth else []
+class _Index:
+    """The jobs by all that these references may know them by."""
+
+    def __init__(self, refs: Sequence[str], jobs: Collection[Job]) -> None:
+        parts = {part for ref in refs for part in _parts(ref)}
+        prefixes = tuple(part for part in parts if _HEX.match(part))
+        names = set(refs)
+        self.numbers: dict[int, Job] = {}
+        self.names: dict[str, list[Job]] = {}
+        self._prefixed: list[Job] = []
+        for job in jobs:
+            self.numbers[job.number] = job
+            if job.spec.name in names:
+                self.names.setdefault(job.spec.name, []).append(job)
+            if prefixes and job.job_id.startswith(prefixes):
+                self._prefixed.append(job)
+        backs = any(_BACK.match(part) for part in parts)
+        self.newest = sorted(self.numbers, reverse=True) if backs else []
+
+    def within(self, first: int, last: int) -> list[Job]:
+        if last - first < len(self.numbers):
+            spanned = (self.numbers.get(one) for one in range(first, last + 1))
+            return [job for job in spanned if job is not None]
+        return [job for number, job in self.numbers.items() if first <= number <= last]
+
+    def beginning_with(self, prefix: str) -> list[Job]:
+        return [job for job in self._prefixed if job.job_id.startswith(prefix)]
 
 
-def _look(one: _Wanted, job: Job) -> None:
-    if job.spec.name == one.ref:
-        one.named.append(job)
-    for part in one.parts:
-        if _is_number(part, job.number):
-            one.numbered.append(job)
-        elif _HEX.match(part) and job.job_id.startswith(part):
-            one.prefixed.append(job)
+def _parts(ref: str) -> list[str]:
+    return [part for part in ref.split(",") if part]
 
 
-def _is_number(part: str, number: int) -> bool:
-    if part.isdecimal():
-        return int(part) == number
-    span = _RANGE.match(part)
-    return span is not None and int(span[1]) <= number <= int(span[2])
-
-
-def _found(one: _Wanted, newest: list[Job]) -> Found:
-    if not one.ref or not one.parts:
-        return Found(one.ref, (), "an empty reference: write a number, a name or @")
-    if one.named:
-        return _of(one.ref, one.named)
-    jobs = list(one.numbered)
-    for part in one.parts:
-        these, error = _of_part(part, one, newest)
-        if error:
-            return Found(one.ref, (), error)
+def _found(ref: str, index: _Index) -> Found:
+    parts = _parts(ref)
+    if not parts:
+        return Found(ref, (), "an empty reference: write a number, a name or @")
+    if named := index.names.get(ref):
+        return _of(ref, named)
+    jobs: list[Job] = []
+    for part in parts:
+        these = _of_part(part, index)
+        if isinstance(these, str):
+            return Found(ref, (), these)
         jobs += these
-    return _of(one.ref, jobs)
+    return _of(ref, jobs)
 
 
-def _of_part(part: str, one: _Wanted, newest: list[Job]) -> tuple[list[Job], str]:
-    """The jobs of one part of a list that were not found by number, or what is wrong."""
+def _of_part(part: str, index: _Index) -> list[Job] | str:
+    """The jobs that one part of a list means, or what is wrong with it."""
     if back := _BACK.match(part):
         steps = int(back[1] or 0)
-        if steps >= len(newest):
-            return [], f"no job {part}: there are {len(newest)} in the list"
-        return [newest[steps]], ""
-    if any(_is_number(part, job.number) for job in one.numbered):
-        return [], ""
-    these = [job for job in one.prefixed if job.job_id.startswith(part)]
-    if len(these) > 1:
-        shown = ", ".join(f"{job.job_id[:12]} ({job.number})" for job in these[:SHOWN])
-        return [], f"{part} is the beginning of {len(these)} ids: {shown}. Write more of it"
-    if not these:
-        return [], f"no job {part}: `grn ps --all` lists those there are"
-    return these, ""
+        if steps >= len(index.newest):
+            return f"no job {part}: there are {len(index.newest)} in the list"
+        return [index.numbers[index.newest[steps]]]
+    if _NUMBER.match(part) and int(part) in index.numbers:
+        return [index.numbers[int(part)]]
+    if (span := _RANGE.match(part)) and (spanned := index.within(int(span[1]), int(span[2]))):
+        return spanned
+    begun = index.beginning_with(part) if _HEX.match(part) else []
+    if len(begun) > 1:
+        shown = ", ".join(f"{job.job_id[:12]} ({job.number})" for job in begun[:SHOWN])
+        return f"{part} is the beginning of {len(begun)} ids: {shown}. Write more of it"
+    return begun or f"no job {part}: `grn ps --all` lists those there are"
 
 
 def _of(ref: str, jobs: Iterable[Job]) -> Found:
