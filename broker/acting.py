@@ -67,7 +67,7 @@ class Acting:
             if job.live:
                 return f"is {job.state.value}: only ended jobs can be cleaned"
             if job.waiting_children:
-                return "has jobs that still run"
+                return "has jobs that still run: wait for them or cancel them first"
             sessions = self._book.sessions.values()
             awaited = [one for one in sessions if job.job_id in one.unreceived]
             if awaited:

@@ -36,7 +36,7 @@ class Admission:
             return _no(spec, "queue-full", text)
         for job_id in (*spec.after, *spec.after_any):
             if job_id not in self._book.jobs:
-                text = f"there is no job {job_id} to wait for: it is unknown, or forgotten"
+                text = f"there is no job {job_id} to wait for: see `grn ps --all`"
                 return _no(spec, "unknown-dependency", text)
         if deaths := self._book.poison.quarantined(spec.job_type, now):
             text = (

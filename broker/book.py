@@ -162,11 +162,12 @@ class Book:
             self.patience.add(job)
         self.keeping.touch(job)
 
-    def restore_queued(self, job: Job, now: float) -> None:
+    def restore_queued(self, job: Job, now: float, *, was_gated: bool) -> None:
         """Take back a job that waits; a wait for others may have ended while nobody looked."""
         if not job.attempt:
             self.gates.bar(job)
-            job.opened_at = now if job.spec.begin_s or job.spec.after else 0.0
+        if was_gated:  # since when it may start is not kept: rather too late than too early
+            job.opened_at = now
         if job.gated:
             self.gates.add(job)
         else:

@@ -55,6 +55,8 @@ class Life:
     priority: int = 0
     held: bool = False
     tried: tuple[tuple[Any, ...], ...] = ()
+    # It was kept from starting once: its time to wait counts from later than its arrival.
+    was_gated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

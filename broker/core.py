@@ -101,6 +101,11 @@ class BrokerCore:
         job = self.book.jobs.get(job_id)
         return self.retention.let_go_of_result(job) if job and not job.expired else []
 
+    def is_live(self, job_id: str) -> bool:
+        """Whether there is such a job, and it has not ended."""
+        job = self.book.jobs.get(job_id)
+        return job is not None and job.live
+
     def set_disk_full(self, full: bool) -> None:
         """Take no more jobs while there is no room to keep them."""
         self._clients.admission.disk_full = full

@@ -35,7 +35,7 @@ class _Index:
     def __init__(self, refs: Sequence[str], jobs: Collection[Job]) -> None:
         parts = {part for ref in refs for part in _parts(ref)}
         prefixes = tuple(part for part in parts if _HEX.match(part))
-        names = set(refs)
+        names = {*refs, *parts}
         self.numbers: dict[int, Job] = {}
         self.names: dict[str, list[Job]] = {}
         self._prefixed: list[Job] = []
@@ -79,6 +79,8 @@ def _found(ref: str, index: _Index) -> Found:
 
 def _of_part(part: str, index: _Index) -> list[Job] | str:
     """The jobs that one part of a list means, or what is wrong with it."""
+    if named := index.names.get(part):
+        return named
     if back := _BACK.match(part):
         steps = int(back[1] or 0)
         if steps >= len(index.newest):
@@ -98,5 +100,6 @@ def _of_part(part: str, index: _Index) -> list[Job] | str:
 def _of(ref: str, jobs: Iterable[Job]) -> Found:
     unique = sorted({job.job_id: job for job in jobs}.values(), key=lambda job: job.number)
     if len(unique) > MOST_FOUND:
-        return Found(ref, (), f"{ref} means {len(unique)} jobs: at most {MOST_FOUND} at once")
+        text = f"{ref} means {len(unique)} jobs: at most {MOST_FOUND} at once, so split it"
+        return Found(ref, (), text)
     return Found(ref, tuple(job.job_id for job in unique), "")

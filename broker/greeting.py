@@ -76,7 +76,11 @@ class Greetings:
 
         What it had started only its next incarnation can say; until then its jobs wait.
         """
-        effects: list[Effect] = [Note("worker died", {"device": worker.label}, "warning")]
+        facts = {"device": worker.label}
+        text, level = (
+            ("worker died", "warning") if not worker.leaving else ("worker left", "info")
+        )
+        effects: list[Effect] = [Note(text, facts, level)]
         if not worker.leaving:
             effects += self._finishing.blame(worker, now)
         until = now + self._settings.return_s

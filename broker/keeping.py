@@ -69,6 +69,7 @@ class Keeping:
             priority=job.priority,
             held=job.held,
             tried=job.tried,
+            was_gated=job.opened_at > 0.0 or job.gated,
         )
         return life_on(self._workers[job.worker], life) if job.state in LEASED else life
 

@@ -22,7 +22,7 @@ class Patience:
     def add(self, job: Job) -> None:
         """Note when a queued job is to be given up; never, for most."""
         if job.spec.timeout_s is not None:
-            until = max(job.queued_at, job.opened_at) + job.spec.timeout_s
+            until = _deadline(job)
             heappush(self._heap, (until, job.number, job.attempt, job))
             if len(self._heap) >= self._tidy_at:
                 self._tidy()
@@ -40,14 +40,21 @@ class Patience:
         """
         found: list[Job] = []
         while self._heap and self._heap[0][0] <= now:
-            _, _, attempt, job = heappop(self._heap)
-            if _waits(job, attempt) and not (job.starts or job.missing or job.gated):
+            until, _, attempt, job = heappop(self._heap)
+            # One that was held since then has been added again, with more time.
+            current = until == _deadline(job) and not job.gated
+            if _waits(job, attempt) and current and not (job.starts or job.missing):
                 found.append(job)
         return found
 
     @property
     def next_due(self) -> float | None:
         return self._heap[0][0] if self._heap else None
+
+
+def _deadline(job: Job) -> float:
+    """Until when it may wait, from when it could start."""
+    return max(job.queued_at, job.opened_at) + (job.spec.timeout_s or 0.0)
 
 
 def _waits(job: Job, attempt: int) -> bool:

@@ -107,7 +107,8 @@ class Reservations:
         for _, waiting in self._book.waiting.ordered()[:LOOK_AHEAD]:
             job = waiting.head
             duration_s = waiting.duration_s
-            past_s, waited_s = self.started_s - waiting.passed_s, now - job.queued_at
+            waited_s = now - max(job.queued_at, job.opened_at)
+            past_s = self.started_s - waiting.passed_s
             if not (job.level or starving(past_s, waited_s, duration_s)):
                 continue
             if being_measured(job):

@@ -44,11 +44,11 @@ def restore(
         )
     until = now + settings.return_after_start_s
     book.paused = kept.paused
-    queued: list[Job] = []
+    queued: list[tuple[Job, bool]] = []
     for job in kept.jobs:
         _restore_job(book, job, until, now, queued)
-    for waiter in queued:  # only now it is known how those ended that they wait for
-        book.restore_queued(waiter, now)
+    for waiter, was_gated in queued:  # only now it is known how those ended that they wait for
+        book.restore_queued(waiter, now, was_gated=was_gated)
     book.last_admitted = book.numbers
     for name in [job_id for job_id, job in book.jobs.items() if job.live and job.spec.parent]:
         _restore_family(book, book.jobs[name])
@@ -72,7 +72,7 @@ def restore(
 
 
 def _restore_job(
-    book: Book, kept: KeptJob, until: float, now: float, queued: list[Job]
+    book: Book, kept: KeptJob, until: float, now: float, queued: list[tuple[Job, bool]]
 ) -> None:
     new = kept.new
     job = Job(
@@ -103,14 +103,16 @@ def _restore_job(
             book.fading.add(job, now)
 
 
-def _restore_life(book: Book, job: Job, life: Life, until: float, queued: list[Job]) -> None:
+def _restore_life(
+    book: Book, job: Job, life: Life, until: float, queued: list[tuple[Job, bool]]
+) -> None:
     for name in _OF_LIFE:
         setattr(job, name, getattr(life, name))
     book.payload_bytes += job.payload_bytes
     for digest in set(job.digests):
         book.blobs.hold(digest)
     if life.state == State.QUEUED.value:
-        queued.append(job)
+        queued.append((job, life.was_gated))
         return
     job.state = State.ASSIGNED
     job.worker, job.device = life.incarnation, life.device

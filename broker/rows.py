@@ -113,8 +113,10 @@ def _shared(value: Any) -> Any:
 
 
 # What equal jobs differ in; all else is the same bytes for all of them.
-_OWN: Final = ("name", "by", "token", "title", "variables", "after", "after_any")
+_OWN: Final = ("name", "by", "token", "title", "variables", "after", "after_any", "again_of")
 _own_of = attrgetter(*_OWN)
+# What a row has that was written before such fields were added.
+_OWN_BEFORE: Final[Row] = ("", {}, "", "", {}, (), (), "")
 _SPEC: Final = Form(JobSpec, "job_id", "payload", *_OWN)
 _LIFE: Final = Form(Life, "job_id", "attempt", "state")
 _OUTCOME: Final = Form(Outcome, "job_id", "outcome", "payload")
@@ -142,7 +144,8 @@ def job_row(new: NewJob, uid: int, to_wall_s: float, boot: int) -> Row:
 def job_of(values: Row, queued_at: float) -> NewJob:
     """Read what `job_row` wrote, the payload left out."""
     number, job_id, session, _, _, _, _, digest, _, _, spec, own = values
-    name, by, *others = _unpack(own)
+    written: Row = _unpack(own)
+    name, by, *others = (*written, *_OWN_BEFORE[len(written) :])
     found = _SPEC.unpack(spec, job_id, b"", sys.intern(name), by or _NO_ARGUMENTS, *others)
     return NewJob(found, number, sys.intern(session), queued_at, digest)
 

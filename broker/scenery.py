@@ -26,6 +26,7 @@ class Scenery:
         book = self._book
         running = sum(len(worker.ledger.leases) for worker in book.workers.values())
         running += len(book.adrift)
+        first = min(first, len(book.jobs))
         jobs = islice(self._live(), first, first + min(most, MOST_ROWS))
         workers = sorted(book.workers.values(), key=lambda one: one.label)
         return Scene(
@@ -46,7 +47,7 @@ class Scenery:
         running = [book.jobs[one] for one in (*leased, *book.adrift)]
         yield from sorted(running, key=lambda job: job.number)
         for _, waiting in book.waiting.ordered():
-            yield from (job for job in waiting.jobs if waiting.waits(job))
+            yield from waiting
         yield from book.gates
 
     def detail(self, job: Job, now: float) -> JobDetail:

@@ -43,6 +43,7 @@ from .handing import damaged, expired
 from .hooks import Hooks
 from .journal import Journal, JournalFailed
 from .listening import CLIENT, WORKER, Listening
+from .logroom import LogRoom
 from .outbox import Outbox
 from .settings import Settings
 from .trimming import Trimming
@@ -94,6 +95,7 @@ class BrokerServer:
         self._supervisor_pid = supervisor_pid or os.getpid()
         self._logs = state.with_name("logs")
         self._hooks = Hooks(self._logs)
+        self._log_room = LogRoom(self._logs)
         self._after_commit: list[Send | Discard | DiscardOf | DiscardLog | Hook] = []
         self._watching = Watching()
         self._trimming = Trimming()
@@ -190,6 +192,7 @@ class BrokerServer:
         self._watching.try_again()
         self._trimming.tick()
         self._hooks.go_on()
+        self._log_room.tick(now, self.core.is_live)
         self.core.set_disk_full(not self._journal.accepting)
         self._look_after_sockets(now)
         return now + TICK_S
@@ -218,12 +221,18 @@ class BrokerServer:
                 if not isinstance(message, _ALLOWED[side]):
                     raise wire.BadMessage(f"{message.kind} does not belong on this socket")
             except wire.BadMessage as error:
-                logger.bind(facts={"why": str(error)}).warning("ignored a malformed message")
+                self._answer_malformed(side + first.bytes, error)
                 continue
             if isinstance(message, wire.Hello | wire.Greet):
                 self._listening.note_peer(side, first)
             failpoint("broker.received")
             self._take(self.core.handle(side + first.bytes, message, time.monotonic()))
+
+    def _answer_malformed(self, peer: bytes, error: wire.BadMessage) -> None:
+        """Nothing is changed by it; a client that we know is told, or it would wait."""
+        logger.bind(facts={"why": str(error)}).warning("ignored a malformed message")
+        if self.core.client_of(peer) is not None:
+            self._take([Send(peer, wire.Refused("bad-request", str(error), ()))])
 
     def _weighed(self, message: wire.Message) -> wire.Message:
         """Add how large the values are that lie in parcels."""

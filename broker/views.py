@@ -55,6 +55,8 @@ def job_row(
         ended_s=None if job.ended_at is None else max(0.0, now - job.ended_at),
         exit_status=job.outcome.exit_status if job.outcome else None,
         signal=job.outcome.signal if job.outcome else None,
+        again_of=job.spec.again_of,
+        after=job.spec.after,
     )
 
 

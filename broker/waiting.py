@@ -1,7 +1,7 @@
 """The queue: jobs of equal need wait in one class, and only class heads are looked at."""
 
 from bisect import bisect_left, insort
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -40,7 +40,9 @@ class WaitingClass:
     key: ClassKey
     order: OrderKey = (0, 0.0, 0)
     jobs: deque[Job] = field(default_factory=deque)
-    removed: set[str] = field(default_factory=set)
+    # How often each stands in `jobs` though it was taken out: before where it stands rightly.
+    stale: Counter[str] = field(default_factory=Counter)
+    stale_count: int = 0
     least_bytes: int = 0
     variance: float = 0.0
     duration_s: float | None = None
@@ -49,29 +51,59 @@ class WaitingClass:
 
     @property
     def head(self) -> Job:
-        while self.jobs[0].job_id in self.removed:
-            self.removed.discard(self.jobs.popleft().job_id)
+        while self._is_stale(self.jobs[0]):
+            self.jobs.popleft()
         return self.jobs[0]
+
+    def _is_stale(self, job: Job) -> bool:
+        """Whether the first entry of this job is one that was taken out; it is let go."""
+        if job.job_id not in self.stale:
+            return False
+        self.stale[job.job_id] -= 1
+        self.stale_count -= 1
+        if not self.stale[job.job_id]:
+            del self.stale[job.job_id]
+        return True
 
     def waits(self, job: Job) -> bool:
         """Whether a job of this class is still in it."""
-        return job.state is State.QUEUED and not job.missing and job.job_id not in self.removed
+        if job.state is not State.QUEUED or job.missing or job.gated:
+            return False
+        passed_over = self.stale.get(job.job_id, 0)
+        return not passed_over or sum(one is job for one in self.jobs) > passed_over
 
-    def forget_removed(self, job: Job) -> None:
-        """It comes back: what stands for it in the middle would count as itself."""
-        if job.job_id in self.removed:
-            self.removed.discard(job.job_id)
+    def add(self, job: Job, *, first: bool) -> None:
+        if not first:
+            self.jobs.append(job)
+            return
+        if job.job_id in self.stale:
+            # It would stand before what is to be passed over in its name.
+            self.stale_count -= self.stale.pop(job.job_id)
             self.jobs = deque(one for one in self.jobs if one is not job)
+        self.jobs.appendleft(job)
 
     def remove(self, job: Job) -> None:
         """Take a job out; from the middle it goes in fact when it comes to the head."""
         if self.head is job:
             self.jobs.popleft()
         else:
-            self.removed.add(job.job_id)
-        if len(self.jobs) == len(self.removed):
+            self.stale[job.job_id] += 1
+            self.stale_count += 1
+        if len(self) == 0:
             self.jobs.clear()
-            self.removed.clear()
+            self.stale.clear()
+            self.stale_count = 0
+
+    def __iter__(self) -> Iterator[Job]:
+        left = dict(self.stale)
+        for job in self.jobs:
+            if left.get(job.job_id):
+                left[job.job_id] -= 1
+            else:
+                yield job
+
+    def __len__(self) -> int:
+        return len(self.jobs) - self.stale_count
 
 
 Waiter = tuple[OrderKey, WaitingClass]
@@ -122,12 +154,8 @@ class Waiting:
             self._by_type.setdefault(job.spec.job_type, {})[key] = waiting
         elif first:
             self._unlist(waiting)
-        waiting.forget_removed(job)
-        if first:
-            waiting.jobs.appendleft(job)
-        else:
-            waiting.jobs.append(job)
-        if first or len(waiting.jobs) == 1:
+        waiting.add(job, first=first)
+        if first or len(waiting) == 1:
             self._list(waiting)
 
     def remove(self, job: Job) -> None:
@@ -173,7 +201,7 @@ class Waiting:
 
     def __iter__(self) -> Iterator[Job]:
         for waiting in self._classes.values():
-            yield from (job for job in waiting.jobs if job.job_id not in waiting.removed)
+            yield from waiting
 
     def __len__(self) -> int:
-        return sum(len(one.jobs) - len(one.removed) for one in self._classes.values())
+        return sum(map(len, self._classes.values()))

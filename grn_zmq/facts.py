@@ -35,6 +35,8 @@ class JobRow:
     ended_s: float | None = added(None)
     exit_status: int | None = added(None)
     signal: int | None = added(None)
+    again_of: str = added("")
+    after: tuple[str, ...] = added(())
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ def run(command: str, facts: Mapping[str, Any]) -> None:
         env={**os.environ, **variables(facts)},
     )
     try:
-        child.communicate(json.dumps(facts).encode(), timeout=COMMAND_S)
+        child.communicate(f"{json.dumps(facts)}\n".encode(), timeout=COMMAND_S)
     except subprocess.TimeoutExpired:
         child.kill()
         raise RuntimeError(f"it took longer than {COMMAND_S:.0f} s and was ended") from None

@@ -77,7 +77,8 @@ class JobSpec:
     the `token` travels: it names a file (`parcels.py`). It starts once the jobs in `after` have
     succeeded and those in `after_any` have ended, `begin_s` after it was accepted at the
     earliest. `title` is what people know a command by; `variables` are added to its
-    environment, `{gpu}` and the like in them replaced as it starts.
+    environment, `{gpu}` and the like in them replaced as it starts. `again_of` is the job that
+    this one was made from, once that had ended.
     """
 
     job_id: str
@@ -114,6 +115,7 @@ class JobSpec:
     held: bool = added(False)
     exclusive: bool = added(False)
     on_end: str = added("")
+    again_of: str = added("")
 
     def __post_init__(self) -> None:
         require_id(self.job_id)
@@ -139,6 +141,8 @@ class JobSpec:
         require(len(self.on_end) <= MAX_NAME, f"a hook has at most {MAX_NAME} characters")
         for job_id in (*self.after, *self.after_any):
             require_id(job_id, "job id to wait for")
+        if self.again_of:
+            require_id(self.again_of, "job id to run again")
 
 
 @dataclass(frozen=True, slots=True)

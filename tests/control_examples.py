@@ -106,6 +106,7 @@ A_WAITING_COMMAND: Final[dict[str, Any]] = {
     "held": True,
     "exclusive": True,
     "on_end": "notify-send done",
+    "again_of": an_id(9),
 }
 
 STRANGERS: Final = (DeviceProcess(4711, 5, ""), DeviceProcess(12, 3, an_id(1)))

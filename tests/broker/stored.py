@@ -79,6 +79,7 @@ def a_spec(number: int = 1, **given: object) -> JobSpec:
         held=True,
         exclusive=True,
         on_end="notify",
+        again_of=job_id(92),
     )
     return replace(spec, **given)  # type: ignore[arg-type]
 

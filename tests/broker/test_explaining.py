@@ -256,6 +256,15 @@ def test_a_scene_shows_who_runs_before_who_waits() -> None:
     assert [row.number for row in machine.sent(wire.SceneIs)[0].scene.rows] == [1]
 
 
+def test_a_scene_from_beyond_the_end_is_empty() -> None:
+    machine = Machine(1000)
+    machine.submit(a_spec(1))
+
+    machine.say(CLIENT, wire.AskScene(first=2**63 - 1, most=2**63 - 1))
+
+    assert machine.sent(wire.SceneIs)[0].scene.rows == ()
+
+
 def test_all_about_a_job_is_told_with_its_earlier_attempts() -> None:
     machine = Machine(1000)
     machine.submit(a_spec(1, retries=2, detached=True, variables={"A": "b"}))

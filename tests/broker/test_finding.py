@@ -46,6 +46,7 @@ def error(ref: str) -> str:
         ("abcd0", [1]),
         (IDS[1], [2]),
         ("night", [2, 3]),
+        ("night,1", [1, 2, 3]),
         ("12", [4]),
         ("12345", [4]),
     ],
@@ -54,7 +55,9 @@ def test_g31_a_reference_means_these_jobs(ref: str, expected: list[int]) -> None
     assert numbers(ref) == expected
 
 
-@pytest.mark.parametrize("ref", ["9", "7-8", "day", "abcdf", "1,9", "fff", "3-2"])
+@pytest.mark.parametrize(
+    "ref", ["9", "7-8", "day", "abcdf", "1,9", "fff", "3-2", "1" * 5000, "²", "@~²", "9" * 15]
+)
 def test_a_reference_to_nothing_says_so(ref: str) -> None:
     assert error(ref).startswith("no job ")
 

@@ -1,10 +1,12 @@
 """Jobs that may not start yet: held, too early, or after others."""
 
+from typing import Any
+
 import pytest
 
 from grn_zmq import wire
 from tests.broker.machine import CLIENT, Machine
-from tests.builders import a_hello, a_spec, an_id
+from tests.builders import MIB, a_hello, a_spec, an_id
 
 
 def a_machine() -> Machine:
@@ -183,3 +185,73 @@ def test_what_followed_an_attached_job_is_cancelled_with_it_by_a_stop() -> None:
     machine.say(CLIENT, wire.Stop(drain=False))
 
     assert machine.states(1, 2) == ["cancelled", "cancelled"]
+
+
+def test_a_job_that_was_held_has_all_its_time_after_it_is_released() -> None:
+    machine = Machine(1000)
+    machine.submit(a_spec(1), a_spec(2, timeout_s=60.0))
+    machine.say(CLIENT, wire.Hold((an_id(2),), held=True))
+    machine.wait(50)
+    machine.say(CLIENT, wire.Hold((an_id(2),), held=False))
+
+    machine.wait(40)
+    assert machine.states(2) == ["queued"]
+    machine.wait(25)
+
+    assert machine.states(2) == ["expired"]
+
+
+@pytest.mark.parametrize("changes", [{"after_any": (an_id(1),)}, {"held": True}])
+def test_the_time_of_a_job_that_was_gated_does_not_run_out_in_a_restart(
+    changes: dict[str, Any],
+) -> None:
+    machine = a_machine()
+    machine.submit(a_spec(1, detached=True))
+    machine.submit(a_spec(2, detached=True, timeout_s=60.0, **changes))
+    machine.wait(1000)
+    machine.use(0)
+    machine.say(CLIENT, wire.Pause(paused=True))
+    machine.run(1, peak=10)
+    machine.say(CLIENT, wire.Hold((an_id(2),), held=False))
+
+    machine.restart()
+    machine.wait(1)
+
+    assert machine.states(2) == ["queued"]
+
+
+def test_time_behind_a_gate_does_not_make_a_job_starve() -> None:
+    machine = Machine(1000)
+    machine.know(900, job_type="large", runs=3)
+    machine.know(300, job_type="small", runs=3)
+    machine.submit(a_spec(1, job_type="endless", memory_bytes=300 * MIB))
+    machine.start(1)
+    machine.submit(a_spec(2, job_type="large", begin_s=100_000.0))
+    machine.wait(100_001)
+    machine.use(0, j1=300)
+    machine.wait(1)
+    machine.use(0, j1=300)
+
+    machine.submit(a_spec(3, job_type="small"))
+
+    assert machine.placed(2, 3) == [False, True]
+
+
+def test_a_device_is_not_kept_for_a_job_that_is_held() -> None:
+    machine = Machine(1000)
+    machine.know(900, job_type="large", runs=3)
+    machine.know(300, job_type="small", runs=3)
+    machine.submit(a_spec(1, job_type="endless", memory_bytes=300 * MIB))
+    machine.start(1)
+    machine.submit(a_spec(2, job_type="large"), a_spec(4, job_type="large"))
+    machine.wait(100_000)
+    machine.use(0, j1=300)
+    machine.wait(1)
+    machine.use(0, j1=300)
+    machine.submit(a_spec(3, job_type="small"))
+    assert machine.placed(3) == [False]
+
+    machine.say(CLIENT, wire.Hold((an_id(2), an_id(4)), held=True))
+    machine.wait(1)
+
+    assert machine.placed(3) == [True]

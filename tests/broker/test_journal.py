@@ -10,7 +10,7 @@ import pytest
 
 from broker.changes import Batch, Death, KeptSession, Life
 from broker.journal import Journal, JournalFailed
-from broker.rows import BadRow, Form
+from broker.rows import BadRow, Form, job_of, job_row
 from grn_zmq.errors import StateDamaged
 from grn_zmq.processes import process_born
 from grn_zmq.records import Blob
@@ -20,6 +20,7 @@ from tests.broker.stored import (
     a_job,
     a_journal,
     a_life,
+    a_spec,
     an_end,
     change,
     everything,
@@ -48,7 +49,7 @@ def test_a_job_comes_back_as_it_was_but_for_its_payload(path: Path) -> None:
     life = Life(
         job_id(7), 2, "assigned", "w" * 32, "i" * 32, "b" * 36, "cuda:0", 1 << 30,
         True, True, True, True, True, True, True, 3, 4, 5, 6, 7, 8, 9, True,
-        ((1, "host:0", "lost", 2, 3, 0.5),),
+        ((1, "host:0", "lost", 2, 3, 0.5),), True,
     )  # fmt: skip
     write(path, Batch(jobs=[new], lives=[life]))
 
@@ -415,9 +416,21 @@ def test_what_was_written_before_a_field_was_added_is_read_with_its_default() ->
     form = Form(Life, "job_id")
     before = msgpack.unpackb(form.pack(a_life(1, attempt=3, priority=5)))
 
-    found = form.unpack(msgpack.packb(before[:-3]), job_id(1))
+    found = form.unpack(msgpack.packb(before[:-4]), job_id(1))
 
     assert found == a_life(1, attempt=3)
+
+
+def test_a_job_written_before_it_could_have_a_title_is_read() -> None:
+    new = replace(
+        a_job(7), spec=a_spec(7, title="", variables={}, after=(), after_any=(), again_of="")
+    )
+    *row, _ = job_row(new, 0, 0.0, 1)
+    row[-1] = msgpack.packb(msgpack.unpackb(row[-1])[:3])
+
+    found = job_of(tuple(row), new.queued_at)
+
+    assert found == replace(new, spec=replace(new.spec, payload=b""))
 
 
 @pytest.mark.parametrize("data", [msgpack.packb([1]), msgpack.packb([1] * 99)])
