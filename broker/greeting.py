@@ -31,8 +31,8 @@ class Greetings:
         worker = self._book.workers.get(message.incarnation)
         effects: list[Effect] = []
         if worker is not None:
-            if message.greeting < worker.greeting.greeting:
-                # Of a connection that is gone: what it lists has been overtaken.
+            if message.greeting <= worker.greeting.greeting:
+                # Said again, or of a connection that is gone: what it lists is overtaken.
                 return [Note("ignored an old greeting", {"device": worker.label})]
             self._moved(worker, peer, message, now)
         elif self._is_taken(message):

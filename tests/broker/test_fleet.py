@@ -81,7 +81,7 @@ def test_a_worker_that_greets_again_keeps_what_it_still_has() -> None:
     machine.submit(a_spec(1), a_spec(2))
     machine.start(1)
 
-    machine.say(b"again", a_greet(0, inventory=(held(1),)))
+    machine.say(b"again", a_greet(0, inventory=(held(1),), greeting=1))
 
     assert machine.states(1, 2) == ["running", "queued"]
     assert machine.sent(wire.Ended, CLIENT) == []
@@ -95,7 +95,7 @@ def test_a_worker_that_greets_again_is_given_blobs_again() -> None:
     machine.say(CLIENT, wire.Blobs((function,)))
     machine.submit(a_spec(1, function=function.digest))
     machine.run(1)
-    machine.say(b"again", a_greet(0))
+    machine.say(b"again", a_greet(0, greeting=1))
     machine.say(b"again", a_report())
 
     machine.submit(a_spec(2, function=function.digest))
@@ -106,7 +106,7 @@ def test_a_worker_that_greets_again_is_given_blobs_again() -> None:
 def test_an_attempt_that_starts_after_it_was_given_up_is_ended() -> None:
     machine = Machine(1000)
     machine.submit(a_spec(1))
-    machine.say(b"again", a_greet(0))
+    machine.say(b"again", a_greet(0, greeting=1))
     assert machine.states(1) == ["queued"]
 
     machine.say(b"again", a_start(1))

@@ -203,13 +203,14 @@ def test_two_attempts_of_a_job_in_one_greeting_are_told_apart() -> None:
     assert machine.sent(wire.Recorded) == [wire.Recorded(machine.epoch, (an_attempt(1),))]
 
 
-def test_f64_a_greeting_that_was_overtaken_by_the_next_one_is_ignored() -> None:
+@pytest.mark.parametrize("again", [4, 5], ids=["overtaken", "repeated"])
+def test_f64_a_greeting_that_was_overtaken_or_is_repeated_is_ignored(again: int) -> None:
     machine = Machine(1000)
     machine.say(b"new", a_greet(0, greeting=5))
     machine.say(b"new", a_report())
     machine.submit(a_spec(1))
 
-    machine.say(b"old", a_greet(0, greeting=4))
+    machine.say(b"old", a_greet(0, greeting=again))
 
     assert machine.states(1) == ["assigned"]
     assert machine.sent(wire.Welcome) == []

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # Of calls within calls.
 DEEPEST: Final = 4
+# What is the same when it is said again.
+REPEATED: Final = (wire.Greet, wire.Started, wire.Finished)
 
 
 @dataclass
@@ -281,12 +283,16 @@ class SimWorker(Actor):
 
     def repeat_something(self) -> None:
         """A message arrives again, long after its time: best while a later attempt runs."""
-        said = [one for one in self.said if isinstance(one, wire.Started | wire.Finished)]
+        said = [one for one in self.said if isinstance(one, REPEATED)]
         if old := [one for one in said if self._is_overtaken(one)] or said:
             self.outbox.append(self.rng.choice(old))
 
-    def _is_overtaken(self, said: wire.Started | wire.Finished) -> bool:
-        about = said.runs if isinstance(said, wire.Started) else said.results
+    def _is_overtaken(self, said: wire.Message) -> bool:
+        about: tuple[Begun, ...] | tuple[Result, ...] = ()
+        if isinstance(said, wire.Started):
+            about = said.runs
+        elif isinstance(said, wire.Finished):
+            about = said.results
         latest = {run.job_id: run.attempt for run in (one.run for one in self.runs.values())}
         return any(one.attempt < latest.get(one.job_id, 0) for one in about)
 
