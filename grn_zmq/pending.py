@@ -10,8 +10,9 @@ from .futures import Future
 from .limits import CREDITS
 from .records import Begun, Blob, JobSpec, Released
 
-# When nothing was heard of a job for so long, ask; and less and less often.
-PULL_S: Final = 30.0
+# When nothing was heard of a job for so long, ask; and less and less often. A broker that reads
+# an old greeting after a new one answers elsewhere: this is sooner than it gives a client up.
+PULL_S: Final = 10.0
 MOST_PULL_S: Final = 300.0
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import grn_zmq as grn
-from grn_zmq import failpoints, wire
+from broker.settings import Settings
+from grn_zmq import failpoints, hearing, pending, wire
 from grn_zmq.client import Client
 from grn_zmq.payload import dump_value
 from grn_zmq.records import Blob, JobSpec, Outcome, Released
@@ -289,6 +290,10 @@ def test_a_silent_broker_is_asked_for_its_jobs(
     broker.accept(*broker.hear(wire.Submit).jobs)
 
     assert broker.hear(wire.Attach).job_ids == (an_id(1),)
+
+
+def test_f64_a_broker_is_asked_before_it_gives_up_a_client_it_mistakes_for_away() -> None:
+    assert Settings().away_s > pending.PULL_S + hearing.LOOK_S
 
 
 def test_f45_the_failpoints_of_a_client_are_passed(
