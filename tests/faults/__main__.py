@@ -19,6 +19,9 @@ from tests.faults.soak import soak
 ROOT: Final = Path(__file__).parents[2]
 # The long forms of the suites, by the variables that ask for them.
 LONG: Final = {"GRN_FAULTS": "full", "GRN_SIM_SEEDS": "2000", "GRN_SIM_STEPS": "500"}
+PYTEST: Final = (sys.executable, "-m", "pytest")
+# For one test in its long form, on a loaded machine.
+MOST_S: Final = 1800
 SUITES: Final = {
     "faults": "tests/faults",
     "simulation": "tests/simulation",
@@ -30,7 +33,7 @@ def run_suite(name: str, where: str) -> tuple[bool, str]:
     """Run one suite in its long form; give whether it passed, and its last line."""
     began = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", where, "-q", "-rs", "-p", "no:cacheprovider"],
+        [*PYTEST, where, "-q", "-rs", "-p", "no:cacheprovider", f"--timeout={MOST_S}"],
         cwd=ROOT,
         env={**os.environ, **LONG},
         stdout=subprocess.PIPE,

@@ -38,6 +38,8 @@ class Order:
     retries: int = 0
     # A pause between two submissions.
     pause_s: float = 0.0
+    # A file that says which part of all jobs may be submitted by now; empty for all.
+    pace: str = ""
     # Jobs go on until this file is there.
     gate: str = ""
     # Leave without any cleaning up as soon as all is accepted.
@@ -76,11 +78,19 @@ class Loader:
         waiting = threading.Thread(target=self._wait)
         waiting.start()
         for number in range(self._order.count):
+            while not self._may_submit(number):
+                time.sleep(0.02)
             self._submitted.put(self._submit(number))
             time.sleep(self._order.pause_s)
         self._submitted.put(None)
         waiting.join()
         self._history.add("done")
+
+    def _may_submit(self, number: int) -> bool:
+        pace = self._order.pace
+        if not pace:
+            return True
+        return number + 0.5 < self._order.count * float(Path(pace).read_text())
 
     def _submit(self, number: int) -> Pending:
         order = self._order
