@@ -19,7 +19,7 @@ import tempfile
 import uuid
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -186,12 +186,13 @@ class System:
 
     @contextmanager
     def paused(self, pid: int) -> Iterator[None]:
-        """One process stands still meanwhile."""
+        """One process stands still meanwhile, unless it is killed."""
         os.kill(pid, signal.SIGSTOP)
         try:
             yield
         finally:
-            os.kill(pid, signal.SIGCONT)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
 
     def arm(self, name: str, action: str) -> None:
         """Let the next process that comes by this failpoint do it; see `failpoints.py`."""

@@ -1,17 +1,24 @@
-"""Every failpoint of the product, with a process that dies there and one that stands still."""
+"""Every failpoint of the product, with a process that dies there and one that stands still.
+
+No job may be tried again here: whatever dies, each must end as it was expected to.
+"""
 
 import os
 import signal
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from broker.changes import Batch
 from broker.retention import KEEP_RESULT_S
+from grn_zmq.futures import Future
 from tests.broker.stored import a_job, an_end, write
+from tests.faults.direct import outcome_of
 from tests.faults.forms import pick
 from tests.faults.harness import System, failpoint_names
 from tests.faults.load import Load
@@ -22,7 +29,11 @@ pytestmark = pytest.mark.e2e
 NAMES = sorted(failpoint_names())
 STOPPED_S = pick(0.3, 1.0)
 FORGET_S = 3.0
-ALSO = {"lost", "killed", "cancelled"}
+# What kills a worker that has nothing to do kills no job.
+AT_A_START = {"worker.spool-open", "worker.swept", "worker.greet", "worker.welcomed"}
+# How the only job of a worker ends that dies there: nobody can say of these that they did not
+# run, or how they ended. Any other is begun once, and its end is known.
+MAY_HAVE_RUN = {"worker.started-written", "worker.fed", "worker.result"}
 
 
 @pytest.fixture(scope="module")
@@ -86,12 +97,16 @@ def provoke(system: System, name: str, *, dies: bool) -> None:
         system.kill(system.broker_pid())
     elif name == "worker.leaving":
         system.kill(system.worker_pids()[0], signal.SIGTERM)
-    elif name in ("worker.spool-open", "worker.swept", "worker.greet", "worker.welcomed"):
+        system.until_fired(name)
+    elif name in AT_A_START:
         system.kill(system.worker_pids()[0])
+        system.until_fired(name)
+    elif name.startswith("worker."):
+        run_alone(system, name, "lost" if dies and name in MAY_HAVE_RUN else "succeeded")
     elif name.startswith("broker.requeue."):
-        lose_all(system, system.home / f"gate-{name}-{dies}")
+        give_back_all(system)
     elif name.startswith("client."):
-        load = system.load(4, retries=1, failpoints=str(system.orders))
+        load = system.load(4, failpoints=str(system.orders))
         assert isinstance(load, Load)
         if dies:
             system.until_fired(name)
@@ -99,27 +114,53 @@ def provoke(system: System, name: str, *, dies: bool) -> None:
             load.killed = True
 
 
-def lose_all(system: System, gate: Path) -> None:
-    """Kill both workers while they have jobs: the first to be back has not reported yet."""
-    system.load(1).wait()  # of a type that was not measured only one would run
-    system.load(4, retries=1, gate=str(gate))
-    system.until_running(4)
-    for pid in system.worker_pids():
-        system.kill(pid)
-    gate.touch()
+def run_alone(system: System, name: str, outcome: str) -> None:
+    """Have one job, and a worker that fails at this place of its way."""
+    direct = system.direct
+    if name == "worker.ending":
+        direct.end(cancelled(system))
+    else:
+        one = direct.submit(square, 2, outcome=outcome, value=4, detached=True)
+        direct.end(one)
+        assert outcome_of(one).outcome == outcome
+    system.until_fired(name)
+
+
+def give_back_all(system: System) -> None:
+    """Kill both workers before they have read what they were given: it was never begun."""
+    system.load(1).wait()  # of a type that was not measured only one would be placed
+    with ExitStack() as standing_still:
+        for pid in system.worker_pids():
+            standing_still.enter_context(system.paused(pid))
+        system.load(4)
+        until(lambda: placed(system) == 4, 4, system.log)
+        for pid in system.worker_pids():
+            system.kill(pid)
+
+
+def placed(system: System) -> int:
+    return sum(row.state == "assigned" for row in system.jobs() or ())
 
 
 def mixed_load(system: System) -> None:
-    """One job waited for, one detached, one that fails and is tried again, one cancelled."""
+    """One job waited for, one detached, one that fails, one cancelled: each is begun once."""
     direct = system.direct
-    waits = direct.submit(square, 3, value=9, retries=1)
-    detached = direct.submit(square, 4, value=16, retries=1, detached=True)
-    fails = direct.submit(fail, outcome="failed", retries=1)
-    lingers = direct.submit(linger, 20.0, outcome="cancelled", retries=1)
-    until(lambda: lingers.done() or lingers.job_id in system.running(), 20, system.log)
-    lingers.cancel()
+    waits = direct.submit(square, 3, value=9)
+    detached = direct.submit(square, 4, value=16, detached=True)
+    fails = direct.submit(fail, outcome="failed")
+    lingers = cancelled(system)
     for future in (waits, detached, fails, lingers):
         direct.end(future)
+    starts = system.checker().starts()
+    assert [starts[one.job_id] for one in (waits, detached, fails, lingers)] == [1] * 4
+
+
+def cancelled(system: System) -> Future[Any]:
+    """Give a job that has begun and was cancelled then."""
+    lingers = system.direct.submit(linger, 20.0, outcome="cancelled")
+    until(lambda: lingers.job_id in system.running(), 20, system.log)
+    lingers.cancel()
+    return lingers
 
 
 def square(number: int) -> int:
@@ -163,4 +204,4 @@ def assert_whole(system: System, name: str) -> None:
         (system.orders / name).unlink(missing_ok=True)
     system.settle()
     system.wait_back()
-    system.assert_clean(ALSO)
+    system.assert_clean()
