@@ -137,12 +137,22 @@ def hold_stdout() -> int:
     return subprocess.Popen(["sleep", "600"], start_new_session=True).pid
 
 
-def be_deaf(pids: str) -> NoReturn:
-    """Have grandchildren, and end by SIGKILL only."""
+def be_deaf(pids: str, mib: int = 0) -> NoReturn:
+    """Hold memory, have grandchildren that hold it too, and end by SIGKILL only."""
+    note_time(f"{pids}.began")
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    held = hold(mib)
     for _ in range(2):
         daemonise(pids)
-    loop()
+    while held is not None:
+        time.sleep(0.1)
+    raise AssertionError("nobody ends here")
+
+
+def note_time(path: str, mib: int = 0) -> None:
+    """Write down when this was called, by the clock of all processes; then take memory."""
+    Path(path).write_text(str(time.monotonic()))
+    take(mib)
 
 
 def multiply(most: int) -> NoReturn:
@@ -173,11 +183,17 @@ def _tasks_of_mine() -> int:
 
 def take(mib: int) -> None:
     """Take so much memory, and use it."""
+    hold(mib)
+
+
+def hold(mib: int) -> list[bytearray]:
+    """Give so much memory that is in use."""
     held = []
     for _ in range(mib):
         block = bytearray(MIB)
         block[::PAGE] = b"\1" * (MIB // PAGE)
         held.append(block)
+    return held
 
 
 def take_on_gpu(mib: int) -> None:

@@ -1,17 +1,19 @@
-"""Faults of job processes: F32 to F37, F41 to F44. What a job does to itself harms it alone."""
+"""Faults of job processes: F32 to F37, F42, F43. What a job does to itself harms it alone.
+
+F38 to F40 are in test_job_limits.py, F41 is in test_deaf_jobs.py, F44 in test_poison.py.
+"""
 
 import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import grn_zmq as grn
-from tests.cli.scripts import alive, any_alive
+from tests.cli.scripts import alive
 from tests.faults import misdeeds
 from tests.faults.direct import outcome_of
 from tests.faults.forms import pick
@@ -196,34 +198,6 @@ def test_f37_a_child_that_keeps_the_output_open_delays_nothing(system: System) -
     assert time.monotonic() - began < 1.5 * PATIENCE
     assert not alive(child)
     system.direct.told(future, None)
-
-
-@pytest.mark.parametrize("how", ["cancel", "time limit"])
-def test_f41_a_deaf_job_with_daemons_is_gone_after_its_grace(
-    how: str, system: System, tmp_path: Path
-) -> None:
-    pids = tmp_path / "pids"
-    limit: dict[str, Any] = {"time_limit": 1.0} if how == "time limit" else {}
-    outcome = "timed-out" if limit else "cancelled"
-    future = system.direct.submit(
-        misdeeds.be_deaf, str(pids), outcome=outcome, grace=GRACE_S, type=f"f41 {how}", **limit
-    )
-    tree = pids_in(pids, 2)
-    asked_at = time.monotonic()
-    if not limit:
-        assert future.cancel()
-
-    error = system.direct.end(future)
-
-    took_s = time.monotonic() - asked_at
-    assert isinstance(error, grn.TimeLimitExceeded if limit else CancelledError)
-    assert took_s < (float(limit.get("time_limit", 0)) + GRACE_S + 1) * PATIENCE
-    assert took_s > GRACE_S or limit
-    assert not any_alive(tree)
-    assert all(row.jobs == 0 and row.leased_bytes == 0 for row in system.devices())
-    # All of the device is there for the next one.
-    whole = system.direct.submit(misdeeds.nothing, memory="400MiB", type=f"f41 {how} next")
-    assert system.direct.end(whole, 2) is None
 
 
 def test_f42_endless_output_is_capped_and_does_not_burden_the_broker(system: System) -> None:
