@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import re
 import subprocess
 import time
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.settings import Settings
 from tests.cli.scripts import alive
 from tests.faults.forms import pick
 from tests.faults.harness import System
@@ -18,6 +20,10 @@ from tests.waiting import until
 pytestmark = pytest.mark.e2e
 
 LOST = {"lost", "killed"}
+# After so long the broker says so, and places nothing there.
+SILENCE_S = Settings().silence_s
+SILENT = "worker silent: it gets no new jobs"
+PLACED = re.compile(r" placed .* device=(\S+)")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -95,17 +101,35 @@ def test_f23_a_result_written_but_not_sent_is_delivered_by_the_next_worker(
     assert killed_at(system, "worker.finished-written", 1) == 0
 
 
-def test_f24_a_worker_that_stands_still_is_waited_for(system: System) -> None:
-    before = lost(system)
+def test_f24_a_worker_that_stands_still_gets_nothing_new_and_goes_on_later(
+    system: System,
+) -> None:
+    before, gate = lost(system), system.home / "gate-24"
+    paused_s = pick(SILENCE_S + 1, 20.0)
 
     with all_end(system, *LOST):
-        system.load(6, seconds=(1.0,), pause_s=0.1)
-        running = system.until_running(2)
+        system.load(4, gate=str(gate))
+        running = system.until_running(4)
+        resumed_at = time.monotonic() + paused_s
         with system.paused(system.worker_pids()[0]):
-            time.sleep(pick(3.0, 20.0))
-        assert {*running} <= {job for _, job, *_ in system.ledger.lines()}
+            logged = len(system.log())
+            until(lambda: SILENT in system.log()[logged:], SILENCE_S + 3, system.log)
+            logged += system.log()[logged:].index(SILENT)
+            system.load(8).wait()
+            time.sleep(max(0.0, resumed_at - time.monotonic()))
+            placed = PLACED.findall(system.log()[logged:])
+            assert system.running() == running
+        assert placed == ["host:1"] * 8
+        gate.touch()
 
+    assert {job: pid for job, pid in finished(system).items() if job in running} == running
     assert lost(system) == before
+
+
+def finished(system: System) -> dict[str, int]:
+    """The process in which each job that is done was done."""
+    lines = system.ledger.lines()
+    return {job_id: int(pid) for what, job_id, _, pid in lines if what == "finish"}
 
 
 def test_f25_a_second_worker_for_the_same_device_waits_for_the_first(system: System) -> None:
