@@ -1,10 +1,11 @@
-"""A proxy between the broker and everybody else: it delays, cuts and loses what passes."""
+"""A proxy between the broker and everybody else: it delays, cuts, loses and repeats."""
 
 import asyncio
 import json
 import os
 import random
 import threading
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -12,8 +13,12 @@ from pathlib import Path
 from typing import Final
 
 from grn_zmq.paths import Places
+from tests.faults.zmtp import Stream
 
 CHUNK_BYTES: Final = 1 << 16
+# Of what was said last, so much may come again; and as late as this.
+MOST_AGAIN: Final = 8
+LATE_S: Final = (0.05, 0.6)
 
 
 @dataclass
@@ -26,6 +31,26 @@ class Mood:
     cuts_percent: float = 0.0
     # So many of those cuts leave the other direction open for a moment.
     half_percent: float = 0.0
+    # After so many of a hundred pieces to the broker, a message comes again.
+    repeats_percent: float = 0.0
+    # So many of the cuts on the way to the broker leave it open there: what was said last comes
+    # again, in another order, when its sender has long connected anew.
+    late_percent: float = 0.0
+
+
+class Said:
+    """The last messages of one connection, those that may come again."""
+
+    def __init__(self) -> None:
+        self._stream = Stream()
+        self.last: deque[bytes] = deque(maxlen=MOST_AGAIN)
+
+    def feed(self, data: bytes) -> None:
+        self.last += self._stream.feed(data)
+
+    @property
+    def can_be_repeated(self) -> bool:
+        return self._stream.between_messages and bool(self.last)
 
 
 class Proxy:
@@ -38,6 +63,8 @@ class Proxy:
         self._open: set[asyncio.StreamWriter] = set()
         self.connections = 0
         self.cuts = 0
+        self.repeats = 0
+        self.late = 0
         ready = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(ready,), daemon=True)
         self._thread.start()
@@ -96,20 +123,46 @@ class Proxy:
         sink: asyncio.StreamWriter,
         back: asyncio.StreamWriter | None,
     ) -> None:
+        """Pass on what comes; `back` is where it comes from, if it goes to the broker."""
+        said = Said()
         with suppress(OSError):
             while data := await source.read(CHUNK_BYTES):
                 await self._hesitate()
-                if self._chance.uniform(0, 100) < self._mood.cuts_percent:
-                    await self._cut(data, sink)
+                if self._happens(self._mood.cuts_percent):
+                    if back and said.can_be_repeated and self._happens(self._mood.late_percent):
+                        await self._come_late(said, sink, back)
+                    else:
+                        await self._cut(data, sink)
                     break
                 sink.write(data)
+                said.feed(data)
+                if back and said.can_be_repeated and self._happens(self._mood.repeats_percent):
+                    self.repeats += 1
+                    sink.write(self._chance.choice(said.last))
                 await sink.drain()
-            if self._chance.uniform(0, 100) < self._mood.half_percent:
+            if self._happens(self._mood.half_percent):
                 sink.write_eof()
                 await asyncio.sleep(0.2)
         for one in (sink, back):
             if one is not None:
                 one.transport.abort()
+
+    def _happens(self, percent: float) -> bool:
+        return self._chance.uniform(0, 100) < percent
+
+    async def _come_late(
+        self, said: "Said", sink: asyncio.StreamWriter, back: asyncio.StreamWriter
+    ) -> None:
+        """Cut off the sender; say again what it said when it is there on another connection."""
+        self.cuts += 1
+        back.transport.abort()
+        await asyncio.sleep(self._chance.uniform(*LATE_S))
+        again = [*said.last]
+        self._chance.shuffle(again)
+        self.late += len(again)
+        sink.write(b"".join(again))
+        await sink.drain()
+        await asyncio.sleep(LATE_S[0])  # the broker has read it before the connection is gone
 
     async def _cut(self, data: bytes, sink: asyncio.StreamWriter) -> None:
         self.cuts += 1

@@ -24,6 +24,7 @@ from tests.waiting import until
 pytestmark = pytest.mark.e2e
 
 MIB = 1 << 20
+AGAIN = ("repeats", "late")
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,17 @@ def proxied() -> Iterator[Proxied]:
 
 
 def test_f64_delays_losses_repeats_and_reordering_change_nothing(proxied: Proxied) -> None:
-    proxied.run(pick(20, 60), delay_s=pick(0.05, 2.0), cuts_percent=2.0)
+    proxied.run(
+        pick(40, 60),
+        delay_s=pick(0.05, 2.0),
+        cuts_percent=pick(5.0, 3.0),
+        repeats_percent=10.0,
+        late_percent=80.0,
+    )
+
+    repeats, late = (sum(getattr(one, what) for one in proxied.proxies) for what in AGAIN)
+    print(f"{repeats} messages were said twice, {late} came again after a cut")
+    assert min(repeats, late) > 0
 
 
 def test_f65_streams_cut_within_a_message_are_connected_again(proxied: Proxied) -> None:
