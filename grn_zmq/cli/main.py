@@ -1,7 +1,10 @@
 """`grn`: the group of all verbs. A verb is imported when it is used."""
 
+import json
+import sys
+from difflib import get_close_matches
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -43,8 +46,48 @@ VERBS: Final = {
 }
 
 
+# What other tools call the same.
+ALIASES: Final = {
+    "add": "submit",
+    "follow": "logs",
+    "kill": "cancel",
+    "list": "ps",
+    "log": "logs",
+    "queue": "ps",
+    "restart": "retry",
+}
+
+
 class Verbs(click.Group):
     """Knows its verbs by name; loads one when it is called."""
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run; a wrong command line is told as JSON, too, to whoever wants JSON."""
+        words = list(extra.get("args") or (args[0] if args else None) or sys.argv[1:])
+        ours = words[: words.index("--")] if "--" in words else words
+        if "--json" not in ours or not extra.get("standalone_mode", True):
+            return super().main(*args, **extra)
+        try:
+            return super().main(*args, **{**extra, "standalone_mode": False})
+        except click.UsageError as error:
+            click.echo(json.dumps({"error": error.format_message()}))
+            error.show()
+            sys.exit(error.exit_code)
+        except click.Abort:
+            sys.exit(1)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a verb, also by another tool's word for it; or suggest what may be meant."""
+        if args and args[0] not in VERBS:
+            if args[0] in ALIASES:
+                return super().resolve_command(ctx, [ALIASES[args[0]], *args[1:]])
+            close = get_close_matches(args[0], [*VERBS, *ALIASES], n=1)
+            if close:
+                meant = ALIASES.get(close[0], close[0])
+                ctx.fail(f"No such command {args[0]!r}. Did you mean `grn {meant}`?")
+        return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(VERBS)
