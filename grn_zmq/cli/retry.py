@@ -1,6 +1,6 @@
 """`grn retry`: submit ended jobs again."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,18 +29,19 @@ def retry(refs: Sequence[str], failed: bool, as_json: bool) -> None:
     \b
     grn retry 12             one of them
     grn retry 3-7 @          these, and the one submitted last
-    grn retry --failed       all that did not end well and were not cleaned
+    grn retry --failed       all that did not end well and were not retried or cleaned
 
-    What they were to wait for (--after, --begin, --hold) is over and not waited for again.
+    A job runs after another one again if both are retried, as --failed does with those that
+    were cancelled because one before them failed; other waits (--begin, --hold) are over.
     Only what was submitted or spawned can be, while its inputs are kept: those of the last
     2,000 ended jobs. Status 1 if none could be.
     """
     if bool(refs) == failed:
         raise click.UsageError("retry what? Name jobs, or say --failed")
     if refs:
-        rows = find_rows(refs)
+        rows = sorted(find_rows(refs), key=lambda row: row.number)
     else:
-        rows = [row for row in all_jobs(ended=True) if row.state in FAILURES and row.detached]
+        rows = failed_ones(all_jobs(ended=True))
     tally, inputs = _gather(rows)
     submitted = submit_again(inputs, tally) if inputs else []
     if as_json:
@@ -50,6 +51,17 @@ def retry(refs: Sequence[str], failed: bool, as_json: bool) -> None:
     for one in () if as_json else submitted:
         say(f"Submitted job {one['number']} (again {one['again']})")
     leave_with_what_is_undone(tally)
+
+
+def failed_ones(rows: Sequence[JobRow]) -> list[JobRow]:
+    """Those that did not end well, with those that were to run after them; each once."""
+    retried = {row.again_of for row in rows}
+    able = [row for row in rows if row.detached and row.job_id not in retried]
+    chosen = {row.job_id: row for row in able if row.state in FAILURES}
+    for row in able:  # in the order of their numbers: who follows comes later
+        if row.state == "cancelled" and chosen.keys() & set(row.after):
+            chosen[row.job_id] = row
+    return sorted(chosen.values(), key=lambda row: row.number)
 
 
 def _gather(rows: Sequence[JobRow]) -> tuple[Tally, list[tuple[JobRow, InputsAre]]]:
@@ -71,9 +83,11 @@ def submit_again(
     from ..client import this_client
     from ..futures import Future
     from ..pending import Pending
+    from ..submission import new_id
 
     client = this_client()
-    specs = [(_anew(found.spec), found.blobs) for _, found in inputs]
+    new_ids = {row.job_id: new_id() for row, _ in inputs}
+    specs = [(_anew(found.spec, new_ids), found.blobs) for _, found in inputs]
     jobs = [Pending(spec, Future(spec.job_id, client), blobs) for spec, blobs in specs]
     client.submit_all(jobs)
     submitted: list[dict[str, Any]] = []
@@ -90,10 +104,15 @@ def submit_again(
     return submitted
 
 
-def _anew(spec: JobSpec) -> JobSpec:
-    """The same job under another id; what it was to wait for is over."""
-    from ..submission import new_id
-
+def _anew(spec: JobSpec, new_ids: Mapping[str, str]) -> JobSpec:
+    """The same job under its new id, after the same ones if those are run again as well."""
     return replace(
-        spec, job_id=new_id(), parent="", after=(), after_any=(), begin_s=None, held=False
+        spec,
+        job_id=new_ids[spec.job_id],
+        again_of=spec.job_id,
+        parent="",
+        after=tuple(new_ids[one] for one in spec.after if one in new_ids),
+        after_any=tuple(new_ids[one] for one in spec.after_any if one in new_ids),
+        begin_s=None,
+        held=False,
     )

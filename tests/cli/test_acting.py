@@ -206,6 +206,24 @@ def test_retry_submits_the_same_again(home: Path) -> None:
     assert call("wait", str(number)).exit_code == 1
 
 
+def test_retry_failed_takes_what_follows_along_and_nothing_twice() -> None:
+    bad = submit("--type", "bad", "--memory", "10M", "--", "false")
+    follows = submit("--after", str(bad), "--type", "bad", "--memory", "10M", "--", "true")
+    until_ended(bad, follows)
+    assert row_of(follows)["state"] == "cancelled"
+
+    again = json.loads(call("retry", "--failed", "--json").stdout)["submitted"]
+    numbers = {one["again"]: one["number"] for one in again}
+    until_ended(*numbers.values())
+
+    assert row_of(numbers[follows])["state"] == "cancelled"  # it was to run after it, again
+    third = json.loads(call("retry", "--failed", "--json").stdout)["submitted"]
+    assert {one["again"] for one in third} == set(numbers.values())
+    until_ended(*(one["number"] for one in third))
+    call("clean", "--failed")
+    said("clean", *(str(one) for one in (follows, numbers[follows])))
+
+
 def test_retry_failed_takes_all_that_failed_and_a_call_cannot_be_retried() -> None:
     said("clean", "--all")
     fails = [submit(*SMALL, "--", "sh", "-c", "exit 3") for _ in "ab"]
