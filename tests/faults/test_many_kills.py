@@ -33,7 +33,7 @@ def test_a_broker_killed_again_and_again_keeps_every_promise(system: System) -> 
     loads = [
         start_load(system, kills, pace, JOBS // 2, seconds=(0.0, 0.1, 0.3)),
         start_load(system, kills, pace, JOBS // 4, detached=0, seconds=(0.2, 1.0)),
-        start_load(system, kills, pace, JOBS // 4, detached=4, seconds=(0.1, pick(3.0, 10.0))),
+        start_load(system, kills, pace, JOBS // 4, detached=4, seconds=(0.1, pick(3.0, 15.0))),
     ]
     system.until_running(1)
     outages = []
