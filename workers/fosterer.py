@@ -45,10 +45,15 @@ class Fosterer:
             self._start_due()
             self._wait()
             self._reap()
-            if all(one.left for one in self._fostered):
+            if self._all_have_left():
                 return NO_BROKER_STATUS
         self._end_all()
         return 0
+
+    def _all_have_left(self) -> bool:
+        """Whether those that lived were told to leave; who was not there is not started."""
+        told = any(one.left for one in self._fostered)
+        return told and not any(one.process for one in self._fostered)
 
     def _start_due(self) -> None:
         now = time.monotonic()

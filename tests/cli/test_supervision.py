@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from grn_zmq.backoff import FIRST_PAUSE_S, LONGEST_PAUSE_S, STEADY_S, Backoff
+from grn_zmq.cli.listing import all_devices
+from grn_zmq.cli.supervisor import LEAVE_S
 from grn_zmq.discovery import BrokerLock, SupervisorLock, find_address, is_locked, supervisor
 from grn_zmq.errors import BrokerRunning
 from grn_zmq.paths import Places, find_places, state_file
@@ -155,6 +157,22 @@ def test_a_broker_that_refuses_to_come_back_is_tried_again_until_it_does(
 
         until(lambda: another_broker(places, before), 10, server.said)
         assert run("grn", "status").returncode == 0
+
+
+@e2e
+def test_a_stop_does_not_wait_for_a_worker_that_is_not_there() -> None:
+    with started(*HOST) as server:
+        while f"pause_s={LONGEST_PAUSE_S}" not in server.err:
+            died = server.err.count("a worker died")
+            until(lambda: len(all_devices()) == 2, 10, server.said)
+            os.kill(all_devices()[0].worker_pid, signal.SIGKILL)
+            until(lambda: server.err.count("a worker died") > died, 10, server.said)
+        begun = time.monotonic()
+
+        server.process.terminate()
+
+        assert server.ended() == 0, server.said()
+        assert time.monotonic() - begun < LEAVE_S, server.said()
 
 
 @e2e

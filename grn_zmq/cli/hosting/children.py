@@ -13,9 +13,20 @@ from typing import Final
 from loguru import logger
 
 from ...backoff import Backoff
+from ...errors import GrnError
 
 # What the kernel takes to end a process that it was told to kill, and then some.
 KILLED_S: Final = 5.0
+
+
+class CannotStart(GrnError):
+    """The kernel gives us no process."""
+
+    def __init__(self, what: str, why: str) -> None:
+        super().__init__(
+            f"the {what} cannot be started: {why}. "
+            f"Allow more processes (ulimit -u), or make memory free"
+        )
 
 
 class Child:
@@ -31,25 +42,25 @@ class Child:
         self.start_at: float | None = None
 
     def start(self, extra: Sequence[str] = (), keep: Sequence[int] = ()) -> None:
-        """Start it; `extra` options and descriptors are for this time only."""
+        """Start it; `extra` options and descriptors are for this time only.
+
+        Raises:
+            CannotStart: There are too many processes, or too little memory.
+        """
         self._close()
         self.start_at = None
         self._started_at = time.monotonic()
         # A session of its own: Ctrl-C at the terminal reaches it through us, in order.
-        self._process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                f"grn_zmq.{self.what}",
-                "--supervisor",
-                str(os.getpid()),
-                *extra,
-                *self._options,
-            ],
-            stdin=subprocess.DEVNULL,
-            pass_fds=tuple(keep),
-            start_new_session=True,
-        )
+        words = [sys.executable, "-m", f"grn_zmq.{self.what}", "--supervisor", str(os.getpid())]
+        try:
+            self._process = subprocess.Popen(
+                [*words, *extra, *self._options],
+                stdin=subprocess.DEVNULL,
+                pass_fds=tuple(keep),
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise CannotStart(self.what, error.strerror or str(error)) from error
         self._pidfd = os.pidfd_open(self._process.pid)
 
     @property

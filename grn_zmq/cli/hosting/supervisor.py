@@ -19,7 +19,7 @@ from ...paths import find_places
 from ...wire import Stop, Stopping
 from ..asking import Asker
 from ..common import counted
-from .children import Child
+from .children import CannotStart, Child
 
 READY_S: Final = 60.0
 ANSWER_S: Final = 5.0
@@ -74,6 +74,7 @@ class Supervisor:
 
         Raises:
             BrokerRunning: A broker of this user lives already.
+            CannotStart: There are too many processes, or too little memory.
             StartFailed: A child ended before all was ready, or a signal came.
             TooSlow: Nothing failed, but nothing got ready either.
             UnsafeDirectory: There is no private place for sockets.
@@ -165,8 +166,15 @@ class Supervisor:
                 child.start_again()
             elif time.monotonic() >= child.start_at:
                 self._stay_locked()
-                child.start()
+                self._start_now(child)
         return False
+
+    def _start_now(self, child: Child) -> None:
+        try:
+            child.start()
+        except CannotStart as error:  # not for ever: what runs goes on meanwhile
+            logger.error(str(error))
+            child.start_again()
 
     def _stay_locked(self) -> None:
         """Take our lock anew if it went with the runtime directory, as at a logout."""
