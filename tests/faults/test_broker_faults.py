@@ -94,7 +94,7 @@ def test_f07_a_result_that_was_kept_but_not_answered_stays_as_it_is(system: Syst
 
 
 def test_f08_a_broker_killed_over_and_over_loses_nothing(system: System) -> None:
-    seconds = pick(20.0, 300.0)
+    seconds = pick(30.0, 300.0)
     count = int(4 * seconds)
     chance = random.Random(8)
     longest_s = 0.0
