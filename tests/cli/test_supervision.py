@@ -47,6 +47,14 @@ def a_sleeping_job(mark: Path, trap: str = "") -> Running:
     return running
 
 
+def kill_a_worker(server: Running) -> None:
+    """Kill the worker of the first device, once both are there; it is noticed then."""
+    until(lambda: len(all_devices()) == 2, 10, server.said)
+    died = server.err.count("a worker died")
+    os.kill(all_devices()[0].worker_pid, signal.SIGKILL)
+    until(lambda: server.err.count("a worker died") > died, 10, server.said)
+
+
 def test_pauses_double_while_a_process_dies_young_and_begin_anew_after_a_steady_life() -> None:
     backoff = Backoff()
 
@@ -163,10 +171,7 @@ def test_a_broker_that_refuses_to_come_back_is_tried_again_until_it_does(
 def test_a_stop_does_not_wait_for_a_worker_that_is_not_there() -> None:
     with started(*HOST) as server:
         while f"pause_s={LONGEST_PAUSE_S}" not in server.err:
-            died = server.err.count("a worker died")
-            until(lambda: len(all_devices()) == 2, 10, server.said)
-            os.kill(all_devices()[0].worker_pid, signal.SIGKILL)
-            until(lambda: server.err.count("a worker died") > died, 10, server.said)
+            kill_a_worker(server)
         begun = time.monotonic()
 
         server.process.terminate()
