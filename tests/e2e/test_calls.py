@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import grn_zmq as grn
+from grn_zmq.openers import IDLE_S
 from tests.e2e.scripts import run_script, write_script
 from tests.waiting import PATIENCE, until
 
@@ -257,6 +258,12 @@ def test_threads_of_a_client_do_not_pile_up() -> None:
     add(1)
     before = threading.active_count()
 
-    list(add.map(range(8)))
+    list(add.map(range(40)))
 
-    assert threading.active_count() == before
+    # On a loaded machine one that opens results may seem stuck, and another helps for a while.
+    assert threading.active_count() < before + 4, threading.enumerate()
+    until(
+        lambda: threading.active_count() <= before,
+        IDLE_S + 2,
+        lambda: str(threading.enumerate()),
+    )

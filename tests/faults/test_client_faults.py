@@ -1,4 +1,4 @@
-"""Faults of clients: F45 and F47 to F54. F46 is in test_examples.py."""
+"""Faults of clients: F45 and F47 to F54. F46 is in test_small_faults.py."""
 
 import os
 import pickle
