@@ -2,9 +2,11 @@
 
 import random
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections import Counter
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,15 +18,20 @@ from broker.schema import APPLICATION_ID, MIGRATIONS
 from grn_zmq.errors import StateDamaged, StateTooNew, StateUnwritable
 from tests.broker.stored import (
     BOOT,
+    CELL,
+    FIT,
     a_bit_of_all,
     a_journal,
     an_end,
+    cells_in,
     change,
     everything,
     jobs_in,
+    keep,
     queued,
     write,
 )
+from tests.faults.journalling import LAST_LIVES
 from tests.faults.mounts import MIB, fill, free_bytes, read_only, small_disk
 
 ROOT = Path(__file__).parents[2]
@@ -42,6 +49,11 @@ def journalling(what: str, path: Path, how: int = 0) -> subprocess.Popen[str]:
     return subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
+
+
+def is_sound(path: Path) -> bool:
+    with closing(sqlite3.connect(path)) as database:
+        return bool(database.execute("PRAGMA integrity_check").fetchall() == [("ok",)])
 
 
 def all_there(jobs: list[KeptJob], told: int) -> bool:
@@ -63,16 +75,26 @@ def test_f09_a_broker_killed_in_a_checkpoint_has_lost_nothing(path: Path) -> Non
         # The last line may be torn: then nobody was told.
         told = int(said[-2]) if len(said) > 1 else told
 
-        assert all_there(jobs_in(path), told)
+        jobs = jobs_in(path)
+        assert all_there(jobs, told)
+        # All but the last few had ended when somebody was told of the last.
+        assert all(one.end for one in jobs[: max(0, told - LAST_LIVES)])
+        assert is_sound(path)
 
 
 @pytest.mark.e2e
 def test_f16_a_broker_killed_at_any_statement_of_a_migration_has_lost_nothing(
-    path: Path,
+    path: Path, tmp_path: Path
 ) -> None:
+    """Before there were jobs the file had profiles: those are there afterwards."""
+    later = tmp_path / "later" / "state.db"
+    keep(later, (FIT, CELL))
     path.parent.mkdir(mode=0o700)
     statements = [*MIGRATIONS[0], f"PRAGMA application_id = {APPLICATION_ID}"]
     change(path, *statements, "PRAGMA user_version = 1")
+    change(
+        path, f"ATTACH '{later}' AS later", "INSERT INTO profiles SELECT * FROM later.profiles"
+    )
     died = 0
     for left in range(1, 40, 3):
         with journalling("dying", path, left) as process:
@@ -81,6 +103,8 @@ def test_f16_a_broker_killed_at_any_statement_of_a_migration_has_lost_nothing(
     assert died >= 5
     write(path, queued(1))
     assert len(jobs_in(path)) == 1
+    assert cells_in(path) == {FIT: CELL}
+    assert is_sound(path)
 
 
 def test_f17_a_flipped_bit_is_noticed_or_changes_nothing(path: Path, tmp_path: Path) -> None:

@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from grn_zmq import wire
-from grn_zmq.paths import find_places
+from grn_zmq.discovery import find_address
+from grn_zmq.paths import find_places, state_file
 from tests.builders import a_greet, a_hello, a_report, a_result, a_spec, an_id
+from tests.faults.chronicle import Chronicle
 from tests.faults.forms import pick
 from tests.faults.harness import System
 from tests.faults.load import ROOT
@@ -84,6 +86,7 @@ def test_f64_delays_losses_repeats_and_reordering_change_nothing(proxied: Proxie
     repeats, late = (sum(getattr(one, what) for one in proxied.proxies) for what in AGAIN)
     print(f"{repeats} messages were said twice, {late} came again after a cut")
     assert min(repeats, late) > 0
+    assert "malformed" not in proxied.system.log()
 
 
 def test_f65_streams_cut_within_a_message_are_connected_again(proxied: Proxied) -> None:
@@ -96,11 +99,12 @@ def resident_bytes(pid: int) -> int:
     return int(found[1]) * 1024
 
 
-def serve(worker: Peer, epoch: int, count: int, payload: bytes) -> None:
+def serve(worker: Peer, epoch: int, count: int, payload: bytes, chronicle: Chronicle) -> None:
     """Be a worker whose jobs end at once."""
     ended = 0
     while ended < count:
         runs = worker.hear(wire.Assign, 20).runs
+        chronicle.ran(runs)
         results = tuple(a_result(int(run.job_id, 16), payload=payload) for run in runs)
         for result in results:
             worker.say(wire.Finished(epoch, (result,)))
@@ -108,8 +112,11 @@ def serve(worker: Peer, epoch: int, count: int, payload: bytes) -> None:
         ended += len(runs)
 
 
-def test_f68_a_client_that_never_reads_costs_the_broker_little(home: Path) -> None:
+def test_f68_a_client_that_never_reads_costs_the_broker_little(
+    home: Path, tmp_path: Path
+) -> None:
     count, peers = pick(500, 2000), Peers()
+    chronicle = Chronicle(tmp_path)
     with lonely_broker(find_places(os.environ)) as (_, address):
         worker = peers.connect(address.workers)
         worker.say(a_greet(total=100_000, incarnation=an_id(868), greeting=1), a_report())
@@ -120,14 +127,18 @@ def test_f68_a_client_that_never_reads_costs_the_broker_little(home: Path) -> No
         silent.say(a_hello(968))
         for first in range(1, count + 1, 100):
             specs = [a_spec(n, memory_bytes=MIB) for n in range(first, first + 100)]
+            chronicle.submitted("silent", specs, stays=False)
             silent.say(wire.Submit(tuple(specs)))
-        serve(worker, epoch, count, bytes(100 << 10))
+        serve(worker, epoch, count, bytes(100 << 10), chronicle)
         worker.say(wire.Finished(epoch, ()))
         other = peers.connect(address.clients)
-        other.say(a_hello(969), wire.Submit((a_spec(4711, memory_bytes=MIB),)))
+        one_more = (a_spec(4711, memory_bytes=MIB),)
+        chronicle.submitted("other", one_more, stays=True)
+        other.say(a_hello(969), wire.Submit(one_more))
         asked_at = time.monotonic()
-        serve(worker, epoch, 1, b"mine")
+        serve(worker, epoch, 1, b"mine", chronicle)
         mine = other.hear(wire.Ended, 5).outcomes
+        chronicle.told("other", mine)
 
         grown = resident_bytes(address.pid) - before
         took_s = time.monotonic() - asked_at
@@ -135,23 +146,35 @@ def test_f68_a_client_that_never_reads_costs_the_broker_little(home: Path) -> No
         print(f"another client was answered after {took_s:.3f} s")
         assert [one.job_id for one in mine] == [an_id(4711)]
         assert grown < 40 * MIB
+        checker = chronicle.checker(state_file(os.environ))
+        checker.assert_clean()
+        assert checker.outcomes() == {"succeeded": count + 1}
         peers.close()
 
 
-def test_f69_connections_that_end_or_are_killed_leave_nothing(home: Path) -> None:
-    with lonely_broker(find_places(os.environ)) as (_, address):
+def test_f69_connections_that_end_or_are_killed_leave_nothing() -> None:
+    with System() as system:
+        address = find_address(system.places)
+        assert address is not None
         fds = fds_of(address.pid)
         come_and_go(address.clients, 4, 50, killed=1)  # whatever is made once is made now
+        system.load(4).wait()
+        system.settle()
         until(lambda: fds_of(address.pid) <= fds + 2, 10)
         fds, resident = fds_of(address.pid), resident_bytes(address.pid)
+        load = system.load(40, seconds=(0.0, 0.2), pause_s=0.05)
+        load.until("accepted", 1)
 
         most = come_and_go(address.clients, 20, 50, killed=6, count_of=address.pid)
 
+        system.settle()
         until(lambda: fds_of(address.pid) == fds, 10, lambda: str(fds_of(address.pid)))
         until(lambda: resident_bytes(address.pid) - resident < 10 * MIB, 5)
         grown = resident_bytes(address.pid) - resident
         print(f"{most - fds} descriptors came and went, RSS {grown / MIB:+.1f} MiB")
         assert most - fds >= 1000
+        assert system.assert_clean() == {"succeeded": 44}
+        assert set(system.checker().starts().values()) == {1}
 
 
 def come_and_go(
