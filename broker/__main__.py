@@ -10,6 +10,7 @@ import click
 
 from grn_zmq import log
 from grn_zmq.config import BadSetting, read_config
+from grn_zmq.config_keys import ON_END
 from grn_zmq.errors import GrnError
 from grn_zmq.failpoints import arm
 from grn_zmq.lifeline import end_with_parent
@@ -29,7 +30,12 @@ def _settings(flags: Mapping[str, Any], supervised: bool) -> Settings:
     Raises:
         BadSetting: One cannot be.
     """
-    config = read_config(None if supervised else os.environ, flags)
+    given = {name: value for name, value in flags.items() if value is not None}
+    if supervised and ON_END.variable in os.environ:
+        # Not by a flag: it may hold a secret, and anybody can read those.
+        given.setdefault(ON_END.name, os.environ[ON_END.variable])
+    config = read_config(None if supervised else os.environ, given)
+    os.environ.pop(ON_END.variable, None)  # nobody whom we start need know it
     return Settings(overflow=config.overflow, on_end=config.on_end)
 
 

@@ -1,38 +1,28 @@
 """Measurements that leave and enter whole: for export, import and what people set."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import Final
 
 from grn_zmq import wire
 from grn_zmq.batches import batches, share_of_message
+from grn_zmq.cellbounds import MOST
 from grn_zmq.facts import CellRow
-from grn_zmq.limits import MAX_NAME, MAX_SECONDS
+from grn_zmq.limits import MAX_NAME
 from grn_zmq.records import require, require_scalar
 
 from .book import Book
 from .cells import By, Cell, CellId, key_of
 from .effects import Effect, Note, Send
-from .estimates import MOST_BYTES
 from .listing import ROWS_PER_MESSAGE
 from .peers import Session
 from .profiles import MOST_CELLS, MOST_TYPES
 
-# Nobody counts so far; what is put must leave room for what is learned on top of it.
-MOST_RUNS: Final = 1_000_000_000
 # Models of device that one kind of job may be known on.
 MOST_CLASSES: Final = 100
 
 _KINDS: Final = {one.name: type(getattr(Cell(), one.name)) for one in fields(Cell)}
-MOST: Final[Mapping[str, float]] = {
-    **dict.fromkeys(("runs", "trust", "ooms", "failures"), MOST_RUNS),
-    **dict.fromkeys(("mean_bytes", "max_bytes", "need_bytes"), MOST_BYTES),
-    **dict.fromkeys(("bound_bytes", "stand_in_bytes"), MOST_BYTES),
-    "squares": 2.0**99,
-    **dict.fromkeys(("last_s", "before_s", "solo_s"), MAX_SECONDS),
-    **dict.fromkeys(("utilisation", "mean_utilisation"), 1.0),
-}
 
 
 class Exchange:

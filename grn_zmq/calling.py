@@ -66,7 +66,7 @@ def _call_here(
     error: BrokerUnavailable,
 ) -> Any:
     if job.options.when_unavailable != "local":
-        raise error
+        raise error.with_traceback(None) from None
     from loguru import logger
 
     logger.warning(f"{error.reason}: {job.job_type} runs in this process, unscheduled")

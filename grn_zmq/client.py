@@ -77,11 +77,14 @@ class Client:
                 connection = self._new_connection()
             try:
                 connection.wait_greeted()
-            except BaseException:
+            except BaseException as error:
                 connection.abandon()
                 with self.lock:
                     if self._connection is connection:
                         self._connection = None
+                if isinstance(error, BrokerUnavailable):
+                    # How our thread came to know it is of no use to who has to start one.
+                    raise error.with_traceback(None) from None
                 raise
 
     def _new_connection(self) -> Connection:

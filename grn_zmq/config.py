@@ -13,6 +13,7 @@ from typing import Any, Final
 from .config_keys import DEFAULT_OOM_RETRIES, DEFAULT_OVERFLOW, KEYS, Key, Value
 from .errors import GrnError
 from .limits import DEFAULT_GRACE_S
+from .units import spell_seconds
 
 FILE_VARIABLE: Final = "GRN_CONFIG"
 DEFAULT: Final = "default"
@@ -61,7 +62,9 @@ class Config:
         value = self.value(key.name)
         if value is None or value == "":
             return key.unset
-        return f"{value:g}{key.unit}" if isinstance(value, float) else f"{value}{key.unit}"
+        if isinstance(value, float):
+            return spell_seconds(value) if key.unit else f"{value:g}"
+        return f"{value}{key.unit}"
 
 
 def config_file(environ: Mapping[str, str]) -> Path:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from . import hooktexts
 from .limits import DEFAULT_GRACE_S, MAX_NAME, MAX_PRIORITY, MAX_RETRIES, MAX_SECONDS
 from .units import parse_seconds
 
@@ -16,7 +17,7 @@ DEFAULT_OVERFLOW: Final = 0.05
 DEFAULT_OOM_RETRIES: Final = 2
 
 _DEVICES: Final = re.compile(r"auto|(nvml|host)(:.+)?", re.IGNORECASE)
-_SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+_NO_DEVICES: Final = re.compile(r"host:0+(x.*)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class Key:
 
 def _devices(value: str | int | float | bool) -> str:
     text = str(value).strip()
-    if not _DEVICES.fullmatch(text):
+    if not _DEVICES.fullmatch(text) or _NO_DEVICES.fullmatch(text):
         raise ValueError
     return text
 
@@ -72,10 +73,7 @@ def _probability(value: str | int | float | bool) -> float:
 
 def _hook(value: str | int | float | bool) -> str:
     text = str(value).strip()
-    scheme = _SCHEME.match(text)
-    if len(text) > MAX_NAME or not text.isprintable():
-        raise ValueError
-    if scheme and scheme[1].lower() not in ("http", "https"):
+    if len(text) > MAX_NAME or not (text.isprintable() and hooktexts.can_be(text)):
         raise ValueError
     return text
 
@@ -129,3 +127,5 @@ KEYS: Final = (
     ),
     Key("job.time_limit", None, _limit, _TIMES, f"more than 0 {_TIME_FORMS}", "none", " s"),
 )
+
+ON_END: Final = next(key for key in KEYS if key.name == "on_end")

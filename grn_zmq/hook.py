@@ -14,9 +14,14 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
+from .hooktexts import is_url
+
 # A hook that takes longer is ended: it was to tell somebody, not to work.
 COMMAND_S: Final = 60.0
 POST_S: Final = 15.0
+# The command may hold a secret, and anybody can read the words that a shell was given.
+_HOOK: Final = "GRN_HOOK"
+_UNSEEN: Final = f'eval "unset {_HOOK}; ${_HOOK}"'
 # As jobs know it by.
 _NAMES: Final = {"number": "job_number"}
 
@@ -25,7 +30,7 @@ def main() -> None:
     asked = json.load(sys.stdin)
     hook, facts = str(asked["hook"]), dict(asked["facts"])
     try:
-        if hook.startswith(("http://", "https://")):
+        if is_url(hook):
             post(hook, facts)
         else:
             run(hook, facts)
@@ -58,9 +63,9 @@ def run(command: str, facts: Mapping[str, Any]) -> None:
         RuntimeError: It took too long, or left with another status than 0.
     """
     child = subprocess.Popen(
-        ["/bin/sh", "-c", command],
+        ["/bin/sh", "-c", _UNSEEN],
         stdin=subprocess.PIPE,
-        env={**os.environ, **variables(facts)},
+        env={**os.environ, **variables(facts), _HOOK: command},
     )
     try:
         child.communicate(f"{json.dumps(facts)}\n".encode(), timeout=COMMAND_S)

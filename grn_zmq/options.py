@@ -1,10 +1,10 @@
 """The options of `@grn.job`, checked when decorating."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
+from . import hooktexts
 from .limits import DEFAULT_GRACE_S, MAX_NAME, MAX_PRIORITY, MAX_RETRIES, MAX_SECONDS
 from .naming import name_of_class
 from .units import parse_bytes, parse_seconds
@@ -28,8 +28,6 @@ _NOT_INLINE: Final = {
     "exclusive": "all that its caller does there shares the device with it",
     "on_end": "its caller sees the end of it",
 }
-
-_SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 
 # Names the ancestors of this package used; each says the same as the option it stands for.
 _ALIASES: Final = {"jobstr": "type", "resource_policy": "policy"}
@@ -160,8 +158,7 @@ class JobOptions:
             _is_text(self.on_end),
             f"on_end={self.on_end!r} must be a printable text of at most 4096 characters",
         )
-        scheme = _SCHEME.match(self.on_end)
-        if scheme and scheme[1].lower() not in ("http", "https"):
+        if not hooktexts.can_be(self.on_end):
             raise ValueError(f"on_end={self.on_end!r} must be a command, or a URL with http")
 
     def _check_retry_on(self) -> None:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from .naming import printable, short_type
 from .records import JobSpec, Outcome
 from .terminal import OutputWriter
-from .units import format_bytes
+from .units import format_bytes, format_seconds
 
 # How often at most one job type has a line: a map of a thousand calls shall not print as many.
 PAUSE_S: Final = 5.0
@@ -56,11 +56,8 @@ def _fits(outcome: Outcome) -> str:
 
 
 def _duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    """With a decimal below a minute: these lines are compared with each other."""
+    return f"{seconds:.1f} s" if seconds < 59.95 else format_seconds(seconds)
 
 
 class _Figures(NamedTuple):

@@ -103,3 +103,14 @@ def format_seconds(value: float) -> str:
     minutes, rest = divmod(round(value), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def spell_seconds(value: float) -> str:
+    """Write a time as people write one, which `parse_seconds` reads: 12h, 1h30m, 0.5s."""
+    whole, rest = divmod(value, 60)
+    parts = [f"{rest:g}s"] if rest or not whole else []
+    minutes = int(whole)
+    for count, unit in ((minutes % 60, "m"), (minutes // 60 % 24, "h"), (minutes // 1440, "d")):
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(reversed(parts))

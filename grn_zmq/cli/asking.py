@@ -4,20 +4,16 @@ An `Asker` speaks to one broker, which may be dying: it answers soon, or not at 
 goes on with the next one, as a client does.
 """
 
-import os
 import time
 import uuid
 from types import TracebackType
 from typing import Final, TypeVar
 
-import zmq
-
 from .. import wire
-from ..discovery import find_address, is_locked
 from ..errors import BrokerUnavailable
 from ..facts import DeviceRow, JobRow
-from ..paths import find_places
 from ..refusals import refusal
+from .contact import Contact, find_broker
 
 M = TypeVar("M", bound=wire.Message)
 
@@ -34,28 +30,25 @@ class Asker:
     """A connection for questions, to one broker, without any thread."""
 
     def __init__(self, clients: str) -> None:
-        self._context = zmq.Context()
-        self._socket: zmq.Socket[bytes] = self._context.socket(zmq.DEALER)
-        self._socket.setsockopt(zmq.LINGER, 0)
-        self._socket.connect(clients)
-        self._send(wire.Hello(wire.PROTOCOL, _SESSION, os.getpid()))
+        self._contact = Contact(clients, _SESSION)
 
     def ask(self, question: wire.Message, answer: type[M], seconds: float) -> M | None:
-        """Give the answer, or None if there is none in time.
+        """Give the answer, or None if there is none in time, or on this connection.
 
         Raises:
             RequestRefused: The broker does not speak to us, or does not know the question.
         """
-        self._send(question)
+        self._contact.send(question)
         deadline = time.monotonic() + seconds
         while (wait_s := deadline - time.monotonic()) > 0:
-            if not self._socket.poll(int(wait_s * 1000) + 1):
-                continue
-            message = wire.decode(self._socket.recv_multipart())
+            message = self._contact.hear(wait_s)
             if isinstance(message, answer):
                 return message
-            if isinstance(message, wire.Refused):
-                raise refusal(message.reason, message.text)
+            match message:
+                case wire.Refused(reason="greet-first"):
+                    return None  # it has lost our connection: whoever asks again makes another
+                case wire.Refused(reason, text):
+                    raise refusal(reason, text)
         return None
 
     def devices(self, seconds: float) -> tuple[DeviceRow, ...]:
@@ -75,11 +68,7 @@ class Asker:
                 return rows
 
     def close(self) -> None:
-        self._socket.close()
-        self._context.term()
-
-    def _send(self, message: wire.Message) -> None:
-        self._socket.send_multipart(wire.encode(message))
+        self._contact.close()
 
     def __enter__(self) -> "Asker":
         return self
@@ -121,11 +110,8 @@ def ask(question: wire.Message, answer: type[M]) -> M:
 def _current() -> Asker | None:
     """The connection to the broker that lives now; None while one is starting."""
     global _asker
-    places = find_places(os.environ)
-    address = find_address(places)
+    address = find_broker()
     if address is None:
-        if not is_locked(places):
-            raise BrokerUnavailable(f"no broker is running in {places.directory}")
         return None
     if _asker is None or _asker[0] != address.pid:
         _leave()

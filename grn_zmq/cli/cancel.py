@@ -10,7 +10,7 @@ from ..facts import JobRow
 from ..wire import Cancel, Cancelling
 from .acting import IDS_PER_MESSAGE, Tally, leave_with_what_is_undone
 from .asking import ask
-from .common import counted, json_option, one_line_errors, print_json, say
+from .common import counted, is_terminal, json_option, one_line_errors, print_json, say
 from .listing import all_jobs
 from .refs import find_rows, some_refs_argument
 from .states import LIVE, jobs_named
@@ -49,7 +49,7 @@ def cancel(refs: Sequence[str], all_live: bool, yes: bool, as_json: bool) -> Non
 
 
 def _sure(count: int) -> bool:
-    if not sys.stdin.isatty():
+    if not is_terminal(sys.stdin):
         return True
     return click.confirm(f"End {counted(count, 'job')} that wait or run?", err=True)
 

@@ -158,6 +158,11 @@ def say(text: str, *, err: bool = False) -> None:
         _give_up(sys.stderr if err else sys.stdout)
 
 
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether it is a terminal; a shell may have closed it, and then there is none."""
+    return stream is not None and not stream.closed and stream.isatty()
+
+
 def flush() -> None:
     """Have all of it written, or fail while there is still somebody to tell it."""
     if sys.stdout is not None:  # it is where a shell has closed it

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from ..facts import JobDetail, JobRow, Tried
-from ..units import format_bytes
-from .listing import seconds
+from ..units import format_bytes, format_seconds
 from .states import CODES, LIVE, reason_of, result_of, state_of
 from .when import local, times_of
 
@@ -53,6 +52,8 @@ def _identity(row: JobRow, detail: JobDetail, numbers: Mapping[str, int]) -> Ite
         yield "client", f"pid {row.client_pid}"
     if detail.parent:
         yield "part of", _job(detail.parent, numbers)
+    if row.again_of:
+        yield "again of", _job(row.again_of, numbers)
 
 
 def _state(row: JobRow, detail: JobDetail, numbers: Mapping[str, int]) -> Iterator[Fact]:
@@ -83,9 +84,9 @@ def _times(row: JobRow, detail: JobDetail, now_s: float) -> Iterator[Fact]:
         yield "started", local(times.started_s)
     if times.ended_s is not None:
         yield "ended", local(times.ended_s)
-    yield "waited", seconds(row.wait_s)
+    yield "waited", format_seconds(row.wait_s)
     if times.started_s is not None:
-        yield "ran", seconds(row.run_s)
+        yield "ran", format_seconds(row.run_s)
 
 
 def _memory(row: JobRow, detail: JobDetail) -> Iterator[Fact]:
@@ -105,7 +106,7 @@ def tried(one: Tried) -> str:
     """`on host:0: out of memory; predicted 100 MiB, peak 300 MiB, ran 3.0 s`."""
     known = f"predicted {format_bytes(one.predicted_bytes)}, " if one.predicted_bytes else ""
     peak = f"{known}peak {format_bytes(one.peak_bytes)}"
-    return f"on {one.device}: {one.why}; {peak}, ran {seconds(one.run_s)}"
+    return f"on {one.device}: {one.why}; {peak}, ran {format_seconds(one.run_s)}"
 
 
 def _options(row: JobRow, detail: JobDetail) -> Iterator[Fact]:
@@ -114,10 +115,10 @@ def _options(row: JobRow, detail: JobDetail) -> Iterator[Fact]:
     if detail.exclusive:
         yield "exclusive", "yes"
     if detail.timeout_s is not None:
-        yield "timeout", f"{seconds(detail.timeout_s)} to wait"
+        yield "timeout", f"{format_seconds(detail.timeout_s)} to wait"
     if detail.time_limit_s is not None:
-        yield "time limit", seconds(detail.time_limit_s)
-    yield "grace", seconds(detail.grace_s)
+        yield "time limit", format_seconds(detail.time_limit_s)
+    yield "grace", format_seconds(detail.grace_s)
     if detail.retries:
         only = f", after {', '.join(detail.retry_on)}" if detail.retry_on else ""
         yield "retries", f"{detail.retried} of {detail.retries} used{only}"
@@ -128,8 +129,6 @@ def _options(row: JobRow, detail: JobDetail) -> Iterator[Fact]:
         yield "on end", detail.on_end
     for name, value in sorted(detail.variables.items()):
         yield "variable", f"{name}={value}"
-    if detail.version:
-        yield "version", detail.version
 
 
 def _output(row: JobRow, detail: JobDetail, log: str) -> Iterator[Fact]:

@@ -16,6 +16,7 @@ from .listing import (
     bytes_or_dash,
     device_facts,
     device_name,
+    load_or_dash,
     short_names,
 )
 from .procfs import age_s, command_of, machine
@@ -99,7 +100,7 @@ def cells_of(row: DeviceRow, measuring: str) -> tuple[str, ...]:
         bytes_or_dash(row.leased_bytes),
         bytes_or_dash(row.used_bytes),
         bytes_or_dash(row.foreign_bytes),
-        f"{row.utilisation:.0%}",
+        load_or_dash(row),
         "-" if row.temperature_c is None else f"{row.temperature_c} °C",
         f"{row.jobs}{most}",
         measuring or "-",

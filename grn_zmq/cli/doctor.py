@@ -87,7 +87,7 @@ def _at_once() -> dict[str, Callable[[], Finding]]:
         "processes": system.check_proc,
         "versions": system.check_versions,
         "broker": lambda: brokers.check_broker(places),
-        "other brokers": lambda: brokers.check_others(places, processes),
+        "other brokers": lambda: brokers.check_others(places, processes, devices.count_cards()),
     }
 
 

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from ..facts import JobRow
-from .listing import bytes_or_dash, called, part_of, seconds, short_names
+from ..units import format_seconds
+from .listing import bytes_or_dash, called, part_of, short_names
 from .states import CODES, FAILURES, LIVE, reason_of, result_of, state_of
 from .tables import print_fitted
 
@@ -32,8 +33,8 @@ def cells_of(row: JobRow, type_name: str) -> tuple[str, ...]:
         f"{CODES[state]} {state}",
         row.device or "-",
         _memory(row),
-        seconds(row.wait_s),
-        seconds(row.run_s) if row.device else "-",
+        format_seconds(row.wait_s),
+        format_seconds(row.run_s) if row.device else "-",
         _name(row, type_name),
         result_or_reason(row) or "-",
     )

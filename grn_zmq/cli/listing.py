@@ -86,8 +86,20 @@ def job_facts(row: JobRow, now_s: float | None = None) -> dict[str, Any]:
 
 
 def device_facts(row: DeviceRow) -> dict[str, Any]:
+    """A device for machines; None for the load of host memory, which nobody measures."""
     facts = asdict(row)
+    facts["utilisation"] = load_of(row)
     return {**facts.pop("facts"), **facts}
+
+
+def load_of(row: DeviceRow) -> float | None:
+    """How busy a device is, from 0 to 1; None where that means nothing."""
+    return None if row.facts.kind == "host" else row.utilisation
+
+
+def load_or_dash(row: DeviceRow) -> str:
+    load = load_of(row)
+    return "-" if load is None else f"{load:.0%}"
 
 
 def bytes_or_dash(size: int) -> str:
@@ -99,14 +111,3 @@ def part_of(some: int, whole: int) -> str:
     unit = format_bytes(max(some, whole)).partition(" ")[2]
     scale = _UNITS[unit]
     return f"{some / scale:.1f}/{whole / scale:.1f} {unit}"
-
-
-def seconds(value: float) -> str:
-    """Short enough for a column: 0.4 s, 12 s, 3:07, 2:00:05."""
-    if value < 10:
-        return f"{value:.1f} s"
-    if value < 60:
-        return f"{value:.0f} s"
-    minutes, rest = divmod(int(value), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -14,13 +14,15 @@ from ..paths import logs_directory
 from ..units import format_bytes
 from ..wire import AskJob, JobIs
 from .asking import ask
-from .common import WholeNumber, one_line_errors, say
+from .common import WholeNumber, is_terminal, one_line_errors, printable, say
 from .refs import find_one
-from .states import LIVE
+from .states import LIVE, reason_of
 
 # How soon what is printed is seen, and how soon that the job has ended.
 LOOK_S: Final = 0.1
 ASK_S: Final = 0.5
+# States before the first line can come.
+WAITING: Final = frozenset({"queued", "held", "assigned"})
 
 
 @click.command()
@@ -50,9 +52,11 @@ def logs(
     stream = ("stdout" if stdout_only else "stderr") if one_of else None
     job_id = find_one(ref)
     with LogReader(logs_directory(os.environ), job_id) as reader:
-        log = _Log(reader, stream)
+        log = LogPrinter(reader, stream)
         log.show(reader.read(stream) if lines is None else reader.tail(lines, stream))
         row = ask(AskJob(job_id), JobIs).row
+        if follow and row.state in WAITING and is_terminal(sys.stderr):
+            say(f"grn: {printable(_not_yet(row))}", err=True)
         while follow and row.state in LIVE:
             row = log.follow_a_while(job_id)
         log.show(reader.read(stream))
@@ -60,20 +64,31 @@ def logs(
         say(f"grn: {_nothing(row, stream)}", err=True)
 
 
-class _Log:
+class LogPrinter:
     """Writes out what a reader gives, and remembers whether there was anything."""
 
     def __init__(self, reader: LogReader, stream: str | None) -> None:
         self._reader = reader
         self._stream = stream
+        self._missed_bytes = 0
         self.shown = False
 
     def show(self, pieces: Iterable[Printed]) -> None:
         for stream, data in pieces:
-            if not self.shown and (missed := self._reader.missed_bytes):
-                say(f"grn: {format_bytes(missed)} before this are kept no more", err=True)
+            self._tell_what_is_missing()
             self.shown = True
             _write(stream, data)
+        self._tell_what_is_missing()
+
+    def _tell_what_is_missing(self) -> None:
+        """Say how much is kept no more, wherever it would have come."""
+        missed = self._reader.missed_bytes
+        if missed <= self._missed_bytes:
+            return
+        size = format_bytes(missed - self._missed_bytes)
+        why = ": they were printed faster than they are read here" if self.shown else ""
+        say(f"grn: {size} before this are kept no more{why}", err=True)
+        self._missed_bytes = missed
 
     def follow_a_while(self, job_id: str) -> JobRow:
         """Show what comes, then tell whether the job goes on."""
@@ -89,9 +104,17 @@ class _Log:
 def _write(stream: str, data: bytes) -> None:
     """Unchanged, and at once: on a terminal both streams shall come in their order."""
     target = sys.stderr if stream == "stderr" else sys.stdout
+    if target is None:
+        return  # a shell has closed it: nobody wants to see it
     target.flush()
     target.buffer.write(data)
     target.buffer.flush()
+
+
+def _not_yet(row: JobRow) -> str:
+    """Say what will have to come before there is anything to follow."""
+    why = reason_of(row)
+    return f"job {row.number} has not started yet{f': {why}' if why else ''}"
 
 
 def _nothing(row: JobRow, stream: str | None) -> str:

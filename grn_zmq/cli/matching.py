@@ -21,7 +21,10 @@ def matching(written: str, job_types: Iterable[str]) -> list[str]:
 
 def _ends_in(job_type: str, written: str) -> bool:
     before = job_type.removesuffix(written)
-    return before != job_type and before.endswith(tuple(_BORDERS))
+    if before == job_type:
+        return False
+    # Of `--bs #` in a command, `bs #` are whole words, too.
+    return before.endswith(tuple(_BORDERS)) or before.rstrip("-").endswith(" ")
 
 
 def near(written: str, job_types: Iterable[str]) -> list[str]:

@@ -1,17 +1,17 @@
 """Bare `grn`: devices, live jobs and strangers on one screen."""
 
-import sys
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
-from ..facts import DeviceRow, Scene
+from ..facts import DeviceRow
 from ..records import DeviceProcess
 from ..wire import AskScene, SceneIs
 from .asking import ask
 from .common import one_line_errors, print_json, say
-from .devices import facts_of, print_devices, print_processes
+from .devices import print_devices, print_processes
 from .jobtable import print_jobs
-from .listing import in_order, job_facts
+from .listing import in_order
+from .scenefacts import scene_facts
 from .status import jobs_line
 from .tables import terminal_lines
 
@@ -47,19 +47,6 @@ def overview(*, as_json: bool) -> None:
         print_processes(foreign, {})
 
 
-def scene_facts(scene: Scene) -> dict[str, Any]:
-    """The whole of it for machines."""
-    return {
-        "paused": scene.paused,
-        "stopping": scene.stopping,
-        "queued": scene.queued,
-        "running": scene.running,
-        "ended": scene.ended,
-        "devices": [facts_of(row) for row in in_order(scene.devices)],
-        "jobs": [job_facts(row) for row in scene.rows],
-    }
-
-
 def _strangers(row: DeviceRow) -> DeviceRow:
     return replace(row, processes=tuple(filter(_is_foreign, row.processes)))
 
@@ -69,6 +56,5 @@ def _is_foreign(one: DeviceProcess) -> bool:
 
 
 def _room_for_jobs(other_rows: int) -> int:
-    if not sys.stdout.isatty():
-        return USUAL_JOBS
-    return max(LEAST_JOBS, terminal_lines(USUAL_JOBS + OTHER_LINES) - OTHER_LINES - other_rows)
+    lines = terminal_lines()
+    return USUAL_JOBS if lines is None else max(LEAST_JOBS, lines - OTHER_LINES - other_rows)

@@ -9,6 +9,7 @@ import click
 
 from ..batches import batches, share_of_message
 from ..facts import CellRow, ProfileRow
+from ..units import format_seconds
 from ..wire import ForgetProfiles, Forgotten
 from .asking import ask
 from .common import (
@@ -25,7 +26,7 @@ from .learned.knowntypes import UnknownType, meant, only
 from .learned.moving import export_profiles, import_profiles
 from .learned.promising import by_text, sheet, why
 from .learned.setting import set_profile
-from .listing import all_profiles, bytes_or_dash, seconds, short_names
+from .listing import all_profiles, bytes_or_dash, short_names
 from .matching import near
 
 HEADERS = (
@@ -191,6 +192,6 @@ def _cells(row: ProfileRow, name: str) -> tuple[str, ...]:
         bytes_or_dash(row.bound_bytes),
         str(row.ooms or "-"),
         str(row.failures or "-"),
-        seconds(row.duration_s) if row.duration_s else "-",
+        format_seconds(row.duration_s) if row.duration_s else "-",
         f"{row.utilisation:.0%}",
     )

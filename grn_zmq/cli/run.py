@@ -6,8 +6,16 @@ from typing import Any
 
 import click
 
-from .common import debug_option, devices_option, max_jobs_option, one_line_errors
+from .common import (
+    debug_option,
+    devices_option,
+    max_jobs_option,
+    one_line_errors,
+    printable,
+    say,
+)
 from .queueing.commands import CommandVerb, command_lines, forms
+from .queueing.hints import hints_about
 from .queueing.joboptions import job_options
 from .queueing.planning import Asked, plan
 
@@ -50,6 +58,8 @@ def run(
     lines = command_lines(commands, ctx.meta["after"], "run")
     asked = Asked.of(given)
     jobs = [job for line in lines for job in plan(line, asked)]
+    for hint in hints_about(commands, (), ()):
+        say(f"grn: {printable(hint)}", err=True)
     from .running import run_commands
 
     sys.exit(run_commands(jobs, devices, max_jobs, debug))

@@ -27,13 +27,15 @@ from ..errors import (
 )
 from ..futures import Future
 from ..paths import find_places
+from ..pending import Pending
 from ..records import Outcome
 from ..starting import Server, start
 from ..submission import new_id
-from .common import INTERRUPTED, UNREACHABLE, check_environment, counted, fail, printable, say
-from .listing import all_jobs
+from .common import INTERRUPTED, UNREACHABLE, check_environment, fail, printable, say
 from .queueing.planning import CommandJob
 from .queueing.specs import context_of, describe_command
+from .remaining import last_number, wait_for_others
+from .states import TIMED_OUT
 
 # After INT a job has its grace, then TERM and as much again, then KILL.
 INTERRUPT_S: Final = 12.0
@@ -41,9 +43,6 @@ INTERRUPT_S: Final = 12.0
 BROKER_ANSWERS_S: Final = 5.0
 # How soon a command that was in the background finds that the terminal is its own again.
 FOREGROUND_S: Final = 0.2
-LOOK_AGAIN_S: Final = 0.2
-# What timeout(1) leaves with when it had to end its command.
-TIMED_OUT: Final = 124
 CHUNK_BYTES: Final = 1 << 16
 NOT_AGAIN: Final = (
     "the command is not run again if it fails: its input comes through a pipe, and can be read "
@@ -62,20 +61,22 @@ def run_commands(
         broker(devices, max_jobs, debug) as ours,
         standard_input(len(jobs) == 1) as stdin,
     ):
-        futures: list[Future[Any]] = []
+        submitted: list[Pending] = []
         try:
+            before = last_number() if ours else 0
             if stdin and not can_run_again():
                 jobs = [_only_once(job) for job in jobs]
-            futures += (submit_command(job, stdin) for job in jobs)
-            status = wait_for_all(futures, [job.title for job in jobs])
+            submitted += (submit_command(job, stdin) for job in jobs)
+            status = wait_for_all(submitted, [job.title for job in jobs])
             if ours:
-                wait_for_others()
+                with contextlib.suppress(KeyboardInterrupt):  # our own commands have ended
+                    wait_for_others(before)
             return status
         except KeyboardInterrupt:
-            end(futures, interrupt=True)
+            end([one.future for one in submitted], interrupt=True)
             return INTERRUPTED
         except SystemExit:
-            end(futures, interrupt=False)
+            end([one.future for one in submitted], interrupt=False)
             raise
 
 
@@ -170,39 +171,29 @@ def _only_once(job: CommandJob) -> CommandJob:
     return replace(job, options=job.options.with_options(oom_retries=0, retries=0))
 
 
-def submit_command(job: CommandJob, stdin: str) -> Future[Any]:
+def submit_command(job: CommandJob, stdin: str) -> Pending:
     context = context_of(job.cwd)
     spec = describe_command(job, context, detached=False, stdin=stdin)
-    return this_client().submit(spec, (context,)).future
+    return this_client().submit(spec, (context,))
 
 
-def wait_for_all(futures: Sequence[Future[Any]], titles: Sequence[str]) -> int:
+def wait_for_all(jobs: Sequence[Pending], titles: Sequence[str]) -> int:
     """Give the first status that is not 0, in the order of the commands."""
     status = 0
-    for future, title in zip(futures, titles, strict=True):
-        this = exit_status(future)
-        if this and len(futures) > 1:
+    for job, title in zip(jobs, titles, strict=True):
+        this = exit_status(job)
+        if this and len(jobs) > 1:
             say(f"grn: status {this}: {title}", err=True)
         status = status or this
     return status
 
 
-def wait_for_others() -> None:
-    """Let jobs end that others submitted to our broker, or that were spawned."""
-    left = len(all_jobs(ended=False))
-    if left:
-        say(f"grn: waiting for {counted(left, 'more job')} here; Ctrl-C ends them", err=True)
-    while left:
-        time.sleep(LOOK_AGAIN_S)
-        left = len(all_jobs(ended=False))
-
-
-def exit_status(future: Future[Any]) -> int:
+def exit_status(job: Pending) -> int:
     """The command's own status, or what a shell would make of its end."""
     try:
-        error = future.exception()
+        error = job.future.exception()
     except CancelledError:
-        say(f"grn: job {future.job_id[:8]} was cancelled", err=True)
+        say(f"grn: job {job.number or job.future.job_id} was cancelled", err=True)
         return INTERRUPTED
     match error:
         case None:
@@ -214,7 +205,7 @@ def exit_status(future: Future[Any]) -> int:
             return 128 + error.signal
         case JobOutOfMemory():
             say(f"grn: {printable(str(error))}", err=True)
-            return _status_of(future.outcome)
+            return _status_of(job.future.outcome)
         case TimeLimitExceeded():
             say(f"grn: {printable(error.summary)}", err=True)
             return TIMED_OUT

@@ -67,7 +67,7 @@ def _log(one: JobIs) -> str:
 
 def _numbers(one: JobIs) -> dict[str, int]:
     """The numbers of the jobs that it names, as far as they are still known."""
-    named = [*filter(None, [one.detail.parent]), *one.detail.after]
+    named = [*filter(None, [one.detail.parent, one.row.again_of]), *one.detail.after]
     numbers = {}
     for job_id in named[:MOST_NAMED]:
         try:

@@ -6,6 +6,8 @@ from typing import NoReturn
 
 import click
 
+from .common import flush
+
 
 @click.command(
     add_help_option=False,
@@ -18,5 +20,5 @@ def simulate(words: tuple[str, ...]) -> NoReturn:
     # so that signals and the exit status need nobody in between; -P, because what lies in
     # the current directory is not ours to import.
     command = [sys.executable, "-P", "-m", "grn_zmq.broker.simulate", *words]
-    sys.stdout.flush()
+    flush()
     os.execv(sys.executable, command)

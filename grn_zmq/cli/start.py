@@ -11,7 +11,7 @@ import click
 
 from .. import __version__
 from ..config import Config, read_config
-from ..config_keys import KEYS
+from ..config_keys import KEYS, ON_END
 from ..errors import BrokerRunning
 from ..failpoints import arm
 from ..paths import find_places, make_private, state_directory
@@ -39,8 +39,8 @@ BANNER = f"grn {__version__}: jobs share devices by the memory they were measure
 @click.option(
     "--on-end",
     metavar="HOOK",
-    help="A command to run, or a URL to post to, whenever a job has ended. "
-    "Setting: on_end, GRN_ON_END.",
+    help="A command to run, or a URL to post to, whenever a job has ended. Others can see what "
+    "is typed here: a secret belongs into the setting. Setting: on_end, GRN_ON_END.",
 )
 @click.option("--detach", is_flag=True, help="Return once all is ready; stop with `grn stop`.")
 @click.option("--notify", is_flag=True, hidden=True, help="Say `ready`; live while stdin does.")
@@ -60,8 +60,10 @@ def start(debug: bool, failpoints: str, detach: bool, notify: bool, **flags: Any
     more = ["--failpoints", failpoints] if failpoints else []
     arm(failpoints)
     if detach:
+        hook = _unseen(flags)
         given = {name: value for name, value in flags.items() if value is not None}
-        _detach([*_options(given), *more], debug)
+        given.pop(ON_END.name, None)
+        _detach([*_options(given), *more], {**os.environ, **hook}, debug)
     else:
         sys.exit(_serve(config, more, debug, notify))
 
@@ -76,6 +78,12 @@ def _options(values: Mapping[str, Any], *names: str) -> list[str]:
     ]
 
 
+def _unseen(values: Mapping[str, Any]) -> dict[str, str]:
+    """Write the hook as a variable: it may hold a secret, and anybody can read options."""
+    hook = values.get(ON_END.name)
+    return {} if hook is None else {ON_END.variable: str(hook)}
+
+
 def _serve(config: Config, more: list[str], debug: bool, notify: bool) -> int:
     from .. import log
     from .hosting.notifying import ServiceManager
@@ -84,11 +92,13 @@ def _serve(config: Config, more: list[str], debug: bool, notify: bool) -> int:
     log.configure("supervisor", debug)
     log_settings(config)
     manager = ServiceManager(os.environ)
-    # What is set goes to both as options: they read no file that may change under them.
+    # What is set is passed on to both: they read no file that may change under them.
     values = {name: config.value(name) for name in config.sources}
+    os.environ.pop(ON_END.variable, None)  # it is for the broker alone
     supervisor = Supervisor(
         [*_options(values, "devices", "max_jobs"), *more],
-        [*_options(values, "overflow", "on_end"), *more],
+        [*_options(values, "overflow"), *more],
+        _unseen(values),
         debug,
     )
     tell = (lambda _: None) if notify else say
@@ -118,7 +128,7 @@ def log_settings(config: Config) -> None:
     logger.bind(facts=facts).debug("settings")
 
 
-def _detach(options: list[str], debug: bool) -> None:
+def _detach(options: list[str], environ: Mapping[str, str], debug: bool) -> None:
     """Start the same in a session of its own; wait until it is ready or has failed."""
     if pid := occupant():
         raise BrokerRunning(pid)
@@ -130,6 +140,7 @@ def _detach(options: list[str], debug: bool) -> None:
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as log:
         process = subprocess.Popen(
             command,
+            env=environ,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,

@@ -107,15 +107,15 @@ def exit_status_of(row: JobRow) -> int:
     return row.exit_status or 1
 
 
-def number_ranges(numbers: Iterable[int]) -> str:
-    """`3-5, 7` of 3, 4, 5 and 7."""
+def number_ranges(numbers: Iterable[int], comma: str = ", ") -> str:
+    """`3-5, 7` of 3, 4, 5 and 7; with `comma=","` a reference that means them all."""
     spans: list[list[int]] = []
     for number in sorted(set(numbers)):
         if spans and spans[-1][1] == number - 1:
             spans[-1][1] = number
         else:
             spans.append([number, number])
-    return ", ".join(str(one) if one == other else f"{one}-{other}" for one, other in spans)
+    return comma.join(str(one) if one == other else f"{one}-{other}" for one, other in spans)
 
 
 def jobs_named(numbers: Iterable[int]) -> str:

@@ -9,11 +9,12 @@ from ..discovery import Address, supervisor, wait_for_address
 from ..errors import BrokerUnavailable
 from ..facts import DeviceRow, Scene
 from ..paths import find_places
+from ..units import format_seconds
 from ..wire import AskScene, SceneIs
 from .asking import ask
 from .common import counted, json_option, one_line_errors, print_json, say
 from .devices import worker_facts
-from .listing import device_name, in_order, seconds
+from .listing import device_name, in_order
 from .procfs import age_s, machine
 from .tables import print_fitted
 
@@ -44,7 +45,7 @@ def status(as_json: bool) -> None:
     if as_json:
         print_json(facts_of(address, str(places.directory), scene, rows))
         return
-    up = seconds(age_s(address.pid) or 0.0)
+    up = format_seconds(age_s(address.pid) or 0.0)
     say(f"Broker pid {address.pid} in {places.directory}, up {up}")
     say(counted(len(rows), "device"))
     say(jobs_line(scene))
@@ -87,6 +88,6 @@ def _cells(row: DeviceRow) -> tuple[str, ...]:
         str(row.worker_pid),
         host,
         system,
-        "-" if up_s is None else seconds(up_s),
+        "-" if up_s is None else format_seconds(up_s),
         str(row.jobs),
     )

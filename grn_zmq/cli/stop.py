@@ -2,13 +2,15 @@
 
 import os
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import click
 
 from ..discovery import supervisor, wait_for_address
 from ..paths import find_places
-from .common import UNREACHABLE, counted, fail, one_line_errors, say
+from .common import UNREACHABLE, counted, fail, is_terminal, one_line_errors, say
 from .hosting.stopping import STOP_S, Stopper
 
 # A broker that died is back within this time, or its supervisor ends without it.
@@ -33,10 +35,22 @@ def stop(drain: bool) -> None:
     above = supervisor(places) or (address.supervisor_pid if address else 0)
     if not above:
         fail(f"nothing to stop: no broker is running in {places.directory}", UNREACHABLE)
-    stopper = Stopper(places, above, drain, say if sys.stdout.isatty() else None)
+    stopper = Stopper(places, above, drain, _teller(drain))
     if not stopper.run():
         fail(f"not all has ended within {STOP_S:.0f} s: `grn ps` says what is left", 1)
     whom = f" (pid {address.pid})" if address else ""
     click.echo(f"Stopped the broker{whom} and its workers")
     if stopper.kept:
         click.echo(f"Kept for the next start: {counted(stopper.kept, 'queued job')}")
+    if stopper.ended:
+        click.echo(
+            f"Ended: {counted(stopper.ended, 'running job')}; what was submitted or spawned "
+            "can be run again, after the next start: grn retry"
+        )
+
+
+def _teller(drain: bool) -> Callable[[str], None] | None:
+    """Who is told of changes: that jobs are ended is news for everybody, waiting is not."""
+    if drain and not is_terminal(sys.stdout):
+        return None
+    return partial(say, err=not drain)

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, TypeVar
@@ -9,13 +10,16 @@ from typing import Any, Final, TypeVar
 import click
 from click.core import ParameterSource
 
-from .common import json_option, one_line_errors, print_json, say
+from .common import json_option, one_line_errors, print_json, printable, say
 from .queueing.begin import seconds_until
 from .queueing.commands import CommandLine, CommandVerb, check_is_found, command_lines, here
 from .queueing.directives import read_directives, script_in
+from .queueing.hints import hints_about
 from .queueing.joboptions import checked, job_options
 from .queueing.planning import Asked, CommandJob, plan
+from .queueing.preview import preview
 from .queueing.sweeps import check_count, parse_array, parse_param
+from .refcheck import check_ref
 
 T = TypeVar("T")
 
@@ -43,12 +47,6 @@ def _begin(text: str) -> float:
     return seconds_until(text, datetime.now())
 
 
-def _ref(text: str) -> str:
-    if not text.isprintable():
-        raise ValueError(f"{text!r} is no job: write a number, a name or @")
-    return text
-
-
 @click.command(cls=CommandVerb, context_settings={"allow_interspersed_args": False})
 @click.argument("commands", nargs=-1)
 @click.option(
@@ -69,14 +67,14 @@ def _ref(text: str) -> str:
     "--after",
     "--depends-on",
     multiple=True,
-    callback=_parsed(_ref),
+    callback=_parsed(check_ref),
     metavar="JOB",
     help="Start once these have succeeded: numbers, names, 3-7, @ for the last one.",
 )
 @click.option(
     "--after-any",
     multiple=True,
-    callback=_parsed(_ref),
+    callback=_parsed(check_ref),
     metavar="JOB",
     help="Start once these have ended, however they did.",
 )
@@ -98,7 +96,7 @@ def _ref(text: str) -> str:
 @click.option(
     "--wait", "--sync", is_flag=True, help="Wait for the end, and leave with its status."
 )
-@click.option("--dry-run", is_flag=True, help="Print the commands, and submit nothing.")
+@click.option("--dry-run", is_flag=True, help="Print commands and options, and submit nothing.")
 @click.option("--quiet", "-q", is_flag=True, help="Print only the numbers of the jobs.")
 @json_option
 @click.pass_context
@@ -133,6 +131,9 @@ def submit(
         check_count(len(jobs))
     except ValueError as error:
         raise click.UsageError(str(error)) from None
+    params = [name for name, _ in given["params"]]
+    for hint in hints_about(commands, (line.words for line in lines), params):
+        say(f"grn: {printable(hint)}", err=True)
     if dry_run:
         _show(jobs, as_json)
         return
@@ -189,7 +190,8 @@ def _show(jobs: Sequence[CommandJob], as_json: bool) -> None:
     if as_json:
         print_json([_facts(job) for job in jobs])
     else:
-        say("\n".join(job.title for job in jobs))
+        now_s = time.time()
+        say("\n".join(preview(job, now_s) for job in jobs))
 
 
 def _facts(job: CommandJob) -> dict[str, Any]:

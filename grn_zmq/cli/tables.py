@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from ..naming import printable
-from .common import say
+from .common import flush, is_terminal, say
 
 GAP: Final = "  "
 # A column that is cut shows at least so much, if there is any room at all.
@@ -41,31 +41,34 @@ def print_fitted(
         if colour:
             cells[coloured] = click.style(cells[coloured], fg=colour)
         say(_join(cells))
-    sys.stdout.flush()
+    flush()
 
 
 def terminal_width() -> int | None:
     """How many characters a line of the terminal has; None if stdout is none."""
-    try:
-        if not sys.stdout.isatty():
-            return None
-        return os.get_terminal_size(sys.stdout.fileno()).columns or None
-    except (OSError, ValueError):
+    size = _terminal_size()
+    return size.columns or None if size else None
+
+
+def terminal_lines() -> int | None:
+    """How many lines the terminal has; None if stdout is none."""
+    size = _terminal_size()
+    return size.lines or None if size else None
+
+
+def _terminal_size() -> os.terminal_size | None:
+    if not is_terminal(sys.stdout):
         return None
-
-
-def terminal_lines(otherwise: int) -> int:
-    """How many lines the terminal has."""
     try:
-        return os.get_terminal_size(sys.stdout.fileno()).lines or otherwise
-    except (OSError, ValueError):
-        return otherwise
+        return os.get_terminal_size(sys.stdout.fileno())
+    except OSError:
+        return None
 
 
 def use_colours() -> bool:
     """Whether stdout is a terminal that takes colours, and its user wants them."""
     wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return wanted and sys.stdout.isatty()
+    return wanted and is_terminal(sys.stdout)
 
 
 def fit(table: Sequence[Sequence[str]], elastic: int, width: int | None) -> list[list[str]]:

@@ -3,9 +3,8 @@
 import os
 import shutil
 import sys
-import time
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -15,11 +14,10 @@ from ..facts import JobRow, Scene
 from ..paths import find_places
 from ..wire import AskScene, SceneIs
 from .asking import ask
-from .common import WholeNumber, json_option, one_line_errors, print_json
-from .listing import device_facts, in_order, job_facts
+from .common import WholeNumber, is_terminal, json_option, one_line_errors, print_json
 from .live.screen import whole
 from .live.styled import plain
-from .when import iso
+from .scenefacts import scene_facts
 
 # Wide enough for reasons, where nobody says how wide it is.
 PAPER_COLUMNS: Final = 120
@@ -60,10 +58,7 @@ def top(once: bool, jobs: int, as_json: bool) -> None:
 
 def on_a_terminal() -> bool:
     """Whether there is a screen to draw on and a keyboard to be left by."""
-    try:
-        both = sys.stdin.isatty() and sys.stdout.isatty()
-    except (AttributeError, ValueError):  # closed
-        return False
+    both = is_terminal(sys.stdin) and is_terminal(sys.stdout)
     return both and os.environ.get("TERM", "dumb") != "dumb"
 
 
@@ -87,18 +82,3 @@ def _scene(jobs: int) -> Scene:
         if len(rows) < jobs:
             more = ask(AskScene(len(rows), jobs - len(rows)), SceneIs).scene.rows
     return replace(scene, rows=tuple(rows.values()))
-
-
-def scene_facts(scene: Scene) -> dict[str, Any]:
-    """A scene for machines; `ended` counts all jobs that ever ended."""
-    now_s = time.time()
-    return {
-        "at": iso(now_s),
-        "paused": scene.paused,
-        "stopping": scene.stopping,
-        "running": scene.running,
-        "queued": scene.queued,
-        "ended": scene.ended,
-        "devices": [device_facts(row) for row in in_order(scene.devices)],
-        "jobs": [job_facts(row, now_s) for row in scene.rows],
-    }

@@ -13,7 +13,7 @@ from ..units import parse_seconds
 from ..wire import AskJob, JobIs
 from .asking import ask
 from .attending import Attendant
-from .common import fail, json_option, one_line_errors, print_json, printable, say
+from .common import fail, is_terminal, json_option, one_line_errors, print_json, printable, say
 from .listing import job_facts
 from .refs import find_rows, refs_argument
 from .states import (
@@ -64,18 +64,34 @@ def wait(refs: Sequence[str], any_one: bool, timeout_s: float, as_json: bool) ->
     The status is the job's own, 124 if it exceeded its time limit, 128 + n if signal n ended
     it, 130 if it was cancelled, 1 for other failures. Ctrl-C leaves; the jobs go on.
     """
-    rows = attend(find_rows(refs), any_one, timeout_s)
+    found = find_rows(refs)
+    if waits := _live(found):
+        _tell([f"waiting for {jobs_named(waits)}"])
+    rows = attend(found, any_one, timeout_s)
     ended = [row for row in rows if row.state not in LIVE]
     if as_json:
         print_json([job_facts(row) for row in rows])
     failed = [row for row in ended if row.state != "succeeded"]
+    if any_one:
+        fine = [(row.number, "has succeeded") for row in ended if row not in failed]
+        _tell(lines_about(fine))
     for line in lines_about((row.number, how_it_ended(row)) for row in failed):
         say(f"grn: {printable(line)}", err=True)
-    left = [row.number for row in rows if row.state in LIVE]
+    left = _live(rows)
     if left and not (any_one and ended):
         has = "has" if len(left) == 1 else "have"
         fail(f"{jobs_named(left)} {has} not ended within {timeout_s:g} s", TIMED_OUT)
     sys.exit(next(filter(None, map(exit_status_of, ended)), 0))
+
+
+def _live(rows: Sequence[JobRow]) -> list[int]:
+    return [row.number for row in rows if row.state in LIVE]
+
+
+def _tell(lines: Sequence[str]) -> None:
+    """Say something to who sits in front of it, and to nobody else."""
+    for line in lines if is_terminal(sys.stderr) else ():
+        say(f"grn: {line}", err=True)
 
 
 def attend(rows: Sequence[JobRow], any_one: bool, seconds: float) -> list[JobRow]:

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from broker.cells import Cell, CellId
-from broker.exchanging import MOST_CLASSES, MOST_RUNS, cell_row
+from broker.exchanging import MOST_CLASSES, cell_row
 from broker.profiles import MOST_CELLS
 from grn_zmq import wire
+from grn_zmq.cellbounds import MOST_RUNS
 from grn_zmq.codec import MAX_HEADER_BYTES
 from grn_zmq.facts import CellRow
 from tests.broker.machine import CLIENT, Machine

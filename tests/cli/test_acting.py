@@ -101,6 +101,34 @@ def test_wait_for_any_and_wait_no_longer_than_that() -> None:
     assert row_of(long)["state"] in ("assigned", "running")
 
 
+def test_wait_on_a_terminal_says_that_it_waits_and_for_which_it_did() -> None:
+    long = submit(*SMALL, "--", "sleep", "60")
+    short = submit(*SMALL, "--begin", "+1s", "--", "true")
+
+    seen = on_a_terminal("grn", "wait", "--any", f"{long}-{short}").decode()
+
+    assert seen.splitlines() == [
+        f"grn: waiting for jobs {long}-{short}",
+        f"grn: job {short} has succeeded",
+    ]
+
+
+def test_submitting_to_a_paused_queue_says_so_once() -> None:
+    said("pause")
+
+    told = call("submit", "--param", "x=1,2", "--", "echo", "{x}")
+    quiet = call("submit", "--quiet", "--", "true")
+
+    assert told.stderr == "grn: the queue is paused: `grn resume` lets jobs start\n"
+    assert quiet.stderr == ""
+
+
+def test_a_begin_time_is_confirmed_when_a_job_is_submitted() -> None:
+    told = said("submit", "--begin", "2031-11-19T08:00", "--", "true")
+
+    assert told.endswith(": true; begins 2031-11-19 08:00:00\n")
+
+
 def test_wait_goes_on_with_the_next_broker(home: Path) -> None:
     gate = home / "restarted"
     script = f"until test -e {gate}; do sleep 0.02; done; exit 6"

@@ -1,46 +1,14 @@
 """Questions to a broker that may be dying: an answer, a refusal, or nothing, but soon."""
 
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import zmq
 
 from grn_zmq import wire
 from grn_zmq.cli.asking import Asker
 from grn_zmq.errors import RequestRefused
-
-Answer = Callable[[wire.Message], wire.Message | None]
-
-
-@contextmanager
-def a_broker(directory: Path, answer: Answer) -> Iterator[tuple[str, list[wire.Message]]]:
-    """A broker that answers what it is told to; gives its address and what it has heard."""
-    heard: list[wire.Message] = []
-    with zmq.Context() as context, context.socket(zmq.ROUTER) as socket:
-        address = f"ipc://{directory}/sock"
-        socket.bind(address)
-        socket.setsockopt(zmq.LINGER, 0)
-        ended = threading.Event()
-
-        def serve() -> None:
-            while not ended.is_set():
-                if socket.poll(20):
-                    peer, *frames = socket.recv_multipart()
-                    heard.append(wire.decode(frames))
-                    if (reply := answer(heard[-1])) is not None:
-                        socket.send_multipart([peer, *wire.encode(reply)])
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        try:
-            yield address, heard
-        finally:
-            ended.set()
-            thread.join()
+from tests.cli.puppets import a_broker
 
 
 def test_the_answer_is_found_among_other_messages(tmp_path: Path) -> None:
@@ -86,3 +54,25 @@ def test_a_broker_of_another_version_refuses_at_once(tmp_path: Path) -> None:
         pytest.raises(RequestRefused, match="protocol 9"),
     ):
         asker.ask(wire.Stop(False), wire.Stopping, 5.0)
+
+
+@pytest.mark.parametrize("text", ["\udcff", "x" * 2_000_000])
+def test_what_no_message_can_say_is_refused_and_not_sent(tmp_path: Path, text: str) -> None:
+    with (
+        a_broker(tmp_path, lambda _: None) as (address, heard),
+        Asker(address) as asker,
+        pytest.raises(RequestRefused, match="this cannot be asked"),
+    ):
+        asker.ask(wire.FindJobs((text,)), wire.JobsFound, 5.0)
+
+    assert "find-jobs" not in [message.kind for message in heard]
+
+
+def test_a_broker_that_has_lost_the_connection_is_not_waited_for(tmp_path: Path) -> None:
+    forgot = wire.Refused("greet-first", "greet before anything else", ())
+    begun = time.monotonic()
+
+    with a_broker(tmp_path, lambda _: forgot) as (address, _), Asker(address) as asker:
+        assert asker.ask(wire.Stop(False), wire.Stopping, 60.0) is None
+
+    assert time.monotonic() - begun < 30.0

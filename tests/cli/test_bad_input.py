@@ -2,7 +2,9 @@
 
 import os
 import pty
+import shlex
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 
 import grn_zmq as grn
 from tests.cli.scripts import TRACEBACK, script
-from tests.cli.verbs import cancel_all, facts, submit
+from tests.cli.verbs import cancel_all, facts, submit, until_ended
 from tests.cli.verbs import grn as call
 from tests.waiting import PATIENCE
 
@@ -101,6 +103,38 @@ def test_a_job_that_is_not_there_is_named_in_one_line(words: tuple[str, ...], re
     assert ref.strip(",") in done.stderr
 
 
+@pytest.mark.usefixtures("held")
+@pytest.mark.parametrize("words", NAMING)
+@pytest.mark.parametrize("ref", ["\udcff", "a\x1b[2J", "x" * 70_000, "1," * 35_000])
+def test_what_cannot_be_a_job_is_refused_at_once_in_one_short_line(
+    words: tuple[str, ...], ref: str
+) -> None:
+    begun = time.monotonic()
+
+    done = call(*words, "--", ref)
+
+    assert time.monotonic() - begun < 5 * PATIENCE
+    assert done.exit_code == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith("grn: ")
+    assert " is no job: " in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert len(done.stderr) < 300
+
+
+@pytest.mark.usefixtures("held")
+def test_bytes_that_are_no_text_are_refused_as_a_shell_passes_them() -> None:
+    for verb in (b"show", b"cancel", b"submit --after"):
+        line = b"%s %s $'\\xff' -- true" % (script("grn")[0].encode(), verb)
+        done = subprocess.run(
+            ["bash", "-c", line], capture_output=True, timeout=20 * PATIENCE, cwd="/"
+        )
+
+        assert done.returncode in (1, 2)
+        assert b"is no job: write a number" in done.stderr
+        assert TRACEBACK.encode() not in done.stderr
+
+
 @pytest.mark.parametrize("words", NAMING)
 def test_a_beginning_of_several_ids_is_ambiguous(held: int, words: tuple[str, ...]) -> None:
     shared = _shared_beginning(facts("ps", str(held))[0]["job_id"])
@@ -176,7 +210,58 @@ def test_a_closed_terminal_is_no_traceback(words: tuple[str, ...], tmp_path: Pat
         process.wait(20 * PATIENCE)
         err.seek(0)
         assert TRACEBACK.encode() not in err.read()
-    closed = subprocess.run(
-        ["sh", "-c", f"{' '.join(script('grn', *words))} >&- 2>&-"], timeout=20 * PATIENCE
+
+
+@pytest.fixture(scope="module")
+def printed(small_server: grn.Server) -> int:
+    """A job that has printed to both of its streams."""
+    number = submit("--memory", "10M", "--name", "printed", "sh -c 'echo out; echo err >&2'")
+    until_ended(number)
+    return number
+
+
+@pytest.mark.usefixtures("held", "printed")
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("ps", "-a"),
+        ("ps", "--json"),
+        ("show", "held"),
+        ("why", "held"),
+        ("wait", "printed", "--json"),
+        ("devices",),
+        ("status",),
+        ("top",),
+        ("top", "--once"),
+        ("config",),
+        ("profiles",),
+        ("hold", "held"),
+        ("logs", "printed"),
+        ("logs", "--stderr", "printed"),
+        ("--help",),
+        ("submit", "--hold", "true "),
+    ],
+)
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_stream_that_a_shell_has_closed_is_no_error(
+    words: tuple[str, ...], closed: str
+) -> None:
+    line = f"{shlex.join(script('grn', *words))} {closed}"
+
+    done = subprocess.run(
+        ["sh", "-c", line], capture_output=True, timeout=20 * PATIENCE, cwd="/"
     )
-    assert closed.returncode in (0, 1)
+
+    assert done.returncode == 0, done.stderr
+    assert bool(done.stdout) == (closed == "2>&-" and "--stderr" not in words)
+    assert done.stderr == (b"err\n" if closed == ">&-" and words[:1] == ("logs",) else b"")
+
+
+def test_what_is_read_from_a_closed_stdin_is_said_to_be_closed() -> None:
+    line = f"{shlex.join(script('grn', 'profiles', 'import', '-'))} <&-"
+
+    done = subprocess.run(["sh", "-c", line], capture_output=True, cwd="/")
+
+    assert done.returncode == 1
+    assert done.stderr == b"grn: cannot read stdin: it is closed. Name a file, or use a pipe\n"

@@ -49,6 +49,22 @@ def test_one_screen_has_devices_jobs_and_strangers(stranger: int) -> None:
 
 
 @pytest.mark.usefixtures("stranger")
+def test_for_machines_it_is_the_scene_that_top_shows() -> None:
+    submit("--hold", "--", "true")
+
+    bare, top = facts(), facts("top")
+
+    for one in (bare, top):
+        assert one.pop("at").endswith("Z")
+        assert one["devices"][1]["processes"][0]["command"] == "sleep 600"
+        assert one["devices"][1]["processes"][0]["job_id"] is None
+    assert [*bare] == [*top]
+    assert [*bare["devices"][0]] == [*top["devices"][0]]
+    assert [*bare["jobs"][0]] == [*top["jobs"][0]]
+    cancel_all()
+
+
+@pytest.mark.usefixtures("stranger")
 def test_it_fits_a_small_terminal() -> None:
     said("submit", "-q", "--array", "1-30", "--hold", "--", "echo", "x" * 200)
 

@@ -27,7 +27,7 @@ from grn_zmq.cli.checks.finding import (
 from grn_zmq.discovery import Address
 from grn_zmq.paths import MAX_SOCKET_PATH, Places
 from grn_zmq.units import GIB, MIB
-from tests.cli.test_asking import a_broker
+from tests.cli.puppets import a_broker
 
 HOST_PIDS = "pid:[4026531836]"
 
@@ -290,10 +290,22 @@ def test_other_brokers_are_told_from_other_processes(tmp_path: Path) -> None:
         a_process(10),
     ]
 
-    found = checks_broker.check_others(Places(tmp_path), processes)
+    found = checks_broker.check_others(Places(tmp_path), processes, cards=4)
 
     assert found.text.startswith("2 other brokers here: pid 7 of root, pid 8 of root")
-    assert checks_broker.check_others(Places(tmp_path), processes[2:]).level == OK
+    assert checks_broker.check_others(Places(tmp_path), processes[2:], 0).level == OK
+
+
+@pytest.mark.parametrize(("cards", "way"), [(0, "host:"), (1, "stop the others"), (2, "nvml:")])
+def test_what_to_do_about_other_brokers_depends_on_the_gpus(
+    tmp_path: Path, cards: int, way: str
+) -> None:
+    processes = [a_process(8, "/x/bin/python", "/x/bin/grn-broker")]
+
+    fix = checks_broker.check_others(Places(tmp_path), processes, cards).fix
+
+    assert way in fix
+    assert ("nvml" in fix) == (cards > 1)
 
 
 def test_our_own_process_is_among_all() -> None:

@@ -79,6 +79,8 @@ def test_whoever_has_a_supervisor_reads_flags_alone(
     ("name", "bad", "allowed"),
     [
         ("GRN_DEVICES", "potato", "host:4x2GiB"),
+        ("GRN_DEVICES", "host:0", "host:4x2GiB"),
+        ("GRN_DEVICES", "host:0x2GiB", "host:4x2GiB"),
         ("GRN_MAX_JOBS", "0", "whole number from 1"),
         ("GRN_MAX_JOBS", "two", "whole number from 1"),
         ("GRN_OVERFLOW", "nan", "from 0.0001 to 0.5"),
@@ -167,7 +169,8 @@ def test_toml_is_loaded_only_where_there_is_a_file(tmp_path: Path) -> None:
 
 
 def test_config_shows_name_value_and_source_also_as_json(tmp_path: Path) -> None:
-    environ = a_file(tmp_path, "[job]\ngrace = 30\n") | {"GRN_MAX_JOBS": "3"}
+    written = '[job]\ngrace = 30\ntime_limit = "12h"\n'
+    environ = a_file(tmp_path, written) | {"GRN_MAX_JOBS": "3"}
     runner = CliRunner(env=environ)
 
     table = runner.invoke(config, [])
@@ -178,6 +181,8 @@ def test_config_shows_name_value_and_source_also_as_json(tmp_path: Path) -> None
     lines = [line.split("  ") for line in table.stdout.splitlines()]
     assert lines[0][0] == "NAME"
     assert any(line[0] == "max_jobs" and line[-1] == "GRN_MAX_JOBS" for line in lines)
+    shown = {line.split()[0]: line.split()[1] for line in table.stdout.splitlines()}
+    assert (shown["job.grace"], shown["job.time_limit"]) == ("30s", "12h")
     file = str(tmp_path / "grn" / "grn.toml")
     assert facts["settings"]["job.grace"] == {
         "value": 30.0,
@@ -217,7 +222,7 @@ def test_the_default_of_an_option_is_read_when_it_is_asked_for(
 @pytest.mark.e2e
 def test_start_runs_with_what_is_set_and_says_so_with_debug(home: Path) -> None:
     a_file(home / "config", 'devices = "host:2x300MiB"\nmax_jobs = 3\n')
-    set_here = {"GRN_DEVICES": "host:1x200MiB", "GRN_ON_END": "true"}
+    set_here = {"GRN_DEVICES": "host:1x200MiB", "GRN_OVERFLOW": "0.04"}
     with started("--debug", environment=set_here) as server:
         rows = json.loads(run("grn", "devices", "--json").stdout)
         commands = [
@@ -226,11 +231,13 @@ def test_start_runs_with_what_is_set_and_says_so_with_debug(home: Path) -> None:
         (said,) = [line for line in server.err.splitlines() if " settings " in line]
 
     assert [(row["total_bytes"], row["max_jobs"]) for row in rows] == [(200 << 20, 3)]
-    assert [one for one in commands if b"grn_zmq.broker" in one and b"--on-end\0true" in one]
+    (broker,) = [one for one in commands if b"grn_zmq.broker" in one]
+    assert b"--overflow\0" + b"0.04\0" in broker
     assert " DEBUG " in said
     assert "devices=host:1x200MiB (GRN_DEVICES)" in said
     assert f"max_jobs=3 ({home / 'config' / 'grn' / 'grn.toml'})" in said
-    assert "overflow=0.05 (default)" in said
+    assert "overflow=0.04 (GRN_OVERFLOW)" in said
+    assert "on_end=nothing (default)" in said
 
 
 @pytest.mark.e2e

@@ -152,6 +152,15 @@ def test_a_bad_directive_names_file_and_line(tmp_path: Path, line: str, why: str
     assert why in refused.stderr
 
 
+def test_a_bad_directive_names_the_script_as_it_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "fit.sh").write_text("#!/bin/sh\n# GRN --no-such-thing\n")
+    monkeypatch.chdir(tmp_path)
+
+    assert "Error: ./fit.sh, line 2: " in dry("--", "./fit.sh").stderr
+
+
 def test_quotes_that_do_not_match_are_a_usage_error() -> None:
     with pytest.raises(click.UsageError, match=r"x\.py, line 1: quotes do not match"):
         directives_in("# GRN --name 'a", "x.py")

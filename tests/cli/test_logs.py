@@ -9,6 +9,7 @@ import pytest
 
 import grn_zmq as grn
 from tests.cli.scripts import Running, script
+from tests.cli.terminals import on_a_terminal
 from tests.cli.verbs import cancel_all, submit, until_ended, until_state
 from tests.cli.verbs import grn as call
 from tests.waiting import PATIENCE, until
@@ -70,6 +71,18 @@ def test_a_job_that_has_not_started_can_be_followed() -> None:
         until(lambda: call("release", str(number)).exit_code == 0, 5)
 
         assert (following.ended(), following.out) == (0, "at last\n")
+
+
+def test_who_follows_on_a_terminal_is_told_what_the_job_waits_for() -> None:
+    number = submit(*SMALL, "--begin", "+1s", "--", "echo", "at last")
+
+    seen = on_a_terminal("grn", "logs", "-f", str(number)).decode()
+
+    first, last = seen.splitlines()
+    assert first.startswith(
+        f"grn: job {number} has not started yet: waiting for its begin time"
+    )
+    assert last == "at last"
 
 
 def test_ctrl_c_leaves_and_the_job_goes_on() -> None:

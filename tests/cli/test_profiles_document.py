@@ -1,16 +1,18 @@
 """Exports of profiles, read with suspicion; values, names and promises as people put them."""
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from broker import exchanging
-from grn_zmq.cli.learned import cellfile
+from broker import estimates
+from broker.cells import Cell
+from grn_zmq import cellbounds
 from grn_zmq.cli.learned.cellfile import BadDocument, document_of, read_document
 from grn_zmq.cli.learned.knowntypes import UnknownType, named
 from grn_zmq.cli.learned.promising import why
-from grn_zmq.cli.learned.setting import value_of
+from grn_zmq.cli.scalars import value_of
 from grn_zmq.facts import CellRow
 from tests.builders import MIB, a_profile_row
 from tests.cli.cellrows import a_row, changed, written
@@ -93,8 +95,9 @@ def test_what_is_no_export_is_refused_by_name_and_place(data: bytes, said: str) 
     assert len(str(caught.value)) < 300
 
 
-def test_both_sides_have_the_same_bounds() -> None:
-    assert cellfile.MOST == {**exchanging.MOST, "devices": 1}
+def test_what_can_be_learned_can_be_taken_along() -> None:
+    assert estimates.MOST_BYTES <= cellbounds.MOST_BYTES
+    assert cellbounds.MOST.keys() | {"version"} == {one.name for one in fields(Cell)}
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,12 @@ def test_importing_replaces_what_is_known_and_keeps_the_rest() -> None:
     assert len(exported()) == 4
 
 
+def test_help_says_that_names_of_job_types_may_be_paths() -> None:
+    shown = " ".join(run("grn", "profiles", "export", "--help").stdout.decode().split())
+
+    assert "those of functions in a script begin with its path" in shown
+
+
 @pytest.mark.usefixtures("nothing_known")
 def test_only_the_types_that_are_named_are_exported() -> None:
     taken(a_row("x.py::fit"), a_row("y.py::fit"), a_row("z"))

@@ -16,6 +16,7 @@ TYPES = (
     "/home/me/other.py::fit",
     "models.train::Model.fit",
     "python train.py --lr #",
+    "python train.py --lr # --bs #",
 )
 
 
@@ -32,6 +33,9 @@ TYPES = (
             "fit",
             ["/home/me/other.py::fit", "/home/me/train.py::fit", "models.train::Model.fit"],
         ),
+        ("bs #", ["python train.py --lr # --bs #"]),
+        ("--bs #", ["python train.py --lr # --bs #"]),
+        ("s #", []),
         ("it", []),
         ("rain.py::fit", []),
         ("", []),

@@ -64,13 +64,13 @@ def test_every_verb_takes_them(numbers: list[int]) -> None:
     assert said("hold", "@") == f"Held job {numbers[2]}\n"
 
 
-@pytest.mark.usefixtures("numbers")
-def test_a_name_of_several_does_not_do_where_one_is_wanted() -> None:
+def test_a_name_of_several_does_not_do_where_one_is_wanted(numbers: list[int]) -> None:
+    both = f"{numbers[0]}, {numbers[2]}"
     for verb in ("why", "logs"):
         done = call(verb, "alpha")
 
         assert done.exit_code == 1
-        assert done.stderr == "grn: alpha means 2 jobs: name one of them\n"
+        assert done.stderr == f"grn: alpha means 2 jobs ({both}): name one of them\n"
 
 
 def test_r76_r100_with_debug_every_step_is_logged_and_max_jobs_is_never_exceeded(

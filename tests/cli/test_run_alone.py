@@ -11,7 +11,7 @@ import pytest
 
 from grn_zmq.discovery import find_address, lock_holder
 from grn_zmq.paths import find_places
-from tests.cli.scripts import TRACEBACK, Running, any_alive, descendants, run
+from tests.cli.scripts import TRACEBACK, Running, any_alive, descendants, run, started
 from tests.nvml.driver import FakeDriver
 from tests.waiting import PATIENCE, until
 
@@ -285,3 +285,41 @@ def test_the_jobs_of_another_run_that_joined_end_before_the_broker_is_stopped(
             assert second.out == "done\n"
         assert first.ended() == 0, first.said()
         assert first.out == "done\n"
+
+
+def queue_for_later(*words: str) -> None:
+    """Leave jobs behind that no broker has started yet."""
+    with started(*ONE):
+        assert run("grn", "submit", *words, "--", "sleep", "60").returncode == 0
+        assert run("grn", "stop").returncode == 0
+
+
+def forget_all() -> None:
+    with started(*ONE):
+        run("grn", "cancel", "--all", "--yes")
+        assert run("grn", "stop").returncode == 0
+
+
+def test_jobs_that_were_kept_for_later_are_not_waited_for() -> None:
+    queue_for_later("--param", "begin=1,2", "--begin", "+20h", "--name", "{begin}")
+
+    done = run("grn-run", *HOST, "sh -c 'exit 3'")
+
+    assert done.returncode == 3
+    assert done.stderr == b"grn: 2 queued jobs stay for the next start: grn start\n"
+    forget_all()
+
+
+def test_ctrl_c_while_others_are_waited_for_leaves_with_the_status_of_the_commands(
+    tmp_path: Path,
+) -> None:
+    begun, gate = tmp_path / "begun", tmp_path / "gate"
+    with Running("grn-run", *HOST, held(begun, gate)) as first:
+        until(lambda: are_there(begun), 20, first.said)
+        assert run("grn", "submit", "--", "sleep", "60").returncode == 0
+        gate.touch()
+        first.until_err("waiting for 1 more job here; Ctrl-C ends it")
+
+        first.interrupt()
+
+        assert first.ended() == 0, first.said()

@@ -121,7 +121,7 @@ def test_a_frame_shows_counts_devices_and_jobs() -> None:
     assert lines[0] == "grn top  1 running  1,999 queued  1.2 ended/s  queue paused"
     assert " ".join(lines[1].split()) == "DEVICE MEMORY TOTAL USED LEASED OTHERS UTIL JOBS"
     assert [line.split()[0] for line in lines[2:4]] == ["host:0", "host:1"]
-    assert lines[2].split()[2:] == ["1000M", "300M", "200M", "100M", "25%", "1/4"]
+    assert lines[2].split()[2:] == ["1000M", "300M", "200M", "100M", "-", "1/4"]
     assert lines[4].split("   ") == ["", "", "", "█ used", "░ leased", "× others", "· free"]
     assert " ".join(lines[5].split()) == "JOB STATE DEVICE LEASE USED PRED RUN NAME WHY"
     assert " ".join(lines[6].split()) == "7 measuring host:0 1000M 90.0M - 1.0 s fit"

@@ -134,6 +134,13 @@ def test_options_that_were_given_are_told() -> None:
         assert line in said
 
 
+def test_a_job_that_is_run_again_names_the_one_before_and_no_version() -> None:
+    said = lines(a_job_row(again_of=an_id(7)), replace(DETAIL, version="6ae1"))
+
+    assert "Job/again of: job 7" in said
+    assert not any("6ae1" in line for line in said)
+
+
 @pytest.fixture(scope="module")
 def broker(small_server: grn.Server) -> Iterator[grn.Server]:
     yield small_server

@@ -86,6 +86,8 @@ def test_stop_ends_running_jobs_and_keeps_queued_ones_for_the_next_start(
 
         assert stopped.returncode == 0, stopped.stderr
         assert b"Kept for the next start: 2 queued jobs" in stopped.stdout
+        assert b"Ended: 1 running job;" in stopped.stdout
+        assert stopped.stderr == b"Ending 1 running job (--drain would wait for it)\n"
         assert server.ended() == 0, server.said()
         assert "Cleaned up" in server.out
     assert not marks[1].exists()

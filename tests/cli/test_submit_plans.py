@@ -9,8 +9,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from grn_zmq.cli.queueing.commands import forms, title_of
-from grn_zmq.cli.queueing.submitting import spans
 from grn_zmq.cli.run import run
+from grn_zmq.cli.scalars import value_of
+from grn_zmq.cli.states import number_ranges
 from grn_zmq.cli.submit import submit
 from grn_zmq.context import Context
 from grn_zmq.submission import context_blob
@@ -47,6 +48,22 @@ def test_a_dry_run_prints_the_commands_of_a_grid_in_order() -> None:
         "python train.py --lr 0.01 --bs 8",
         "python train.py --lr 0.01 --bs 16",
     ]
+
+
+def test_a_dry_run_names_the_options_that_are_not_the_usual_ones() -> None:
+    words = ("--name", "fit {lr}", "--time", "90m", "--retries", "1", "--env", "A=b c")
+
+    planned = dry(*words, "--param", "lr=1", "--by", "lr", "--hold", "--", "echo", "{lr}")
+
+    assert planned.stdout == (
+        "echo 1  # --name 'fit 1' --by lr=1 --retries 1 --time 1h30m --env 'A=b c' --hold\n"
+    )
+
+
+def test_a_dry_run_says_when_a_begin_time_is() -> None:
+    (line,) = dry("--begin", "2031-11-19T08:00", "--", "true").stdout.splitlines()
+
+    assert line == "true  # --begin '2031-11-19 08:00:00'"
 
 
 def test_the_facts_of_a_dry_run_are_pinned() -> None:
@@ -109,6 +126,13 @@ def test_by_takes_the_value_of_a_parameter_and_numbers_are_numbers() -> None:
         {"m": 2, "n": 1000.0},
         {"m": 0.5, "n": 1000.0},
     ]
+
+
+def test_by_means_the_same_where_jobs_are_submitted_and_where_they_are_set() -> None:
+    (job,) = jobs_of("--by", "half=True", "--by", "fast=true", "--", "echo")
+
+    assert job["by"] == {"half": value_of("True"), "fast": value_of("true")}
+    assert job["by"] == {"half": True, "fast": "true"}
 
 
 def test_an_array_is_seen_by_its_jobs_wherever_they_look() -> None:
@@ -226,9 +250,9 @@ def test_a_title_is_one_line_that_cannot_act_on_a_terminal() -> None:
 
 
 def test_numbers_are_written_as_a_reference_that_means_them_all() -> None:
-    assert spans([12]) == "12"
-    assert spans([12, 13, 14]) == "12-14"
-    assert spans([1, 2, 4, 6, 7]) == "1-2,4,6-7"
+    assert number_ranges([12], ",") == "12"
+    assert number_ranges([12, 13, 14], ",") == "12-14"
+    assert number_ranges([1, 2, 4, 6, 7], ",") == "1-2,4,6-7"
 
 
 def test_the_help_of_both_verbs_says_whose_the_directives_are() -> None:

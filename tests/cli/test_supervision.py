@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from grn_zmq.backoff import FIRST_PAUSE_S, LONGEST_PAUSE_S, STEADY_S, Backoff
+from grn_zmq.cli.hosting.supervisor import LEAVE_S
 from grn_zmq.cli.listing import all_devices
-from grn_zmq.cli.supervisor import LEAVE_S
 from grn_zmq.discovery import BrokerLock, SupervisorLock, find_address, is_locked, supervisor
 from grn_zmq.errors import BrokerRunning
 from grn_zmq.paths import Places, find_places, state_file

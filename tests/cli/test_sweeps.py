@@ -8,6 +8,7 @@ from grn_zmq.cli.queueing.sweeps import (
     grid,
     names_in,
     parse_array,
+    parse_name,
     parse_param,
     type_of_grid,
 )
@@ -61,6 +62,12 @@ def test_names_that_a_lease_fills_in_are_not_to_be_had(name: str) -> None:
         parse_param(f"{name}=1,2")
 
 
+def test_a_name_that_no_message_can_carry_is_refused() -> None:
+    assert parse_name("x" * 4096) == "x" * 4096
+    with pytest.raises(ValueError, match=r"at most 4,096 characters, this one 70,000"):
+        parse_name("x" * 70_000)
+
+
 @pytest.mark.parametrize(
     ("text", "indices"),
     [
@@ -86,7 +93,7 @@ def test_what_is_no_list_of_indices_is_refused(text: str) -> None:
 
 
 def test_more_jobs_than_anybody_means_are_refused_before_they_are_made() -> None:
-    with pytest.raises(ValueError, match=r"999,999,999 jobs: at most 100,000 at once"):
+    with pytest.raises(ValueError, match=r"999,999,999 jobs: at most 100,000 at once. Split"):
         parse_array("1-999999999")
     with pytest.raises(ValueError, match="at most"):
         grid({"a": ["x"] * 400, "b": ["y"] * 400}, None)

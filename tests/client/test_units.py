@@ -2,7 +2,16 @@ import math
 
 import pytest
 
-from grn_zmq.units import GIB, KIB, MIB, TIB, format_bytes, parse_bytes, parse_seconds
+from grn_zmq.units import (
+    GIB,
+    KIB,
+    MIB,
+    TIB,
+    format_bytes,
+    format_seconds,
+    parse_bytes,
+    parse_seconds,
+)
 
 
 @pytest.mark.parametrize(
@@ -101,3 +110,20 @@ def test_what_is_no_time_is_named(written: float | str) -> None:
         parse_seconds(written)
 
     assert repr(written) in str(no.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0.0 s"),
+        (9.94, "9.9 s"),
+        (9.97, "10 s"),
+        (59.4, "59 s"),
+        (59.7, "1:00"),
+        (187.0, "3:07"),
+        (3599.6, "1:00:00"),
+        (7205.0, "2:00:05"),
+    ],
+)
+def test_a_time_is_written_short_enough_for_a_column(value: float, text: str) -> None:
+    assert format_seconds(value) == text

@@ -79,6 +79,8 @@ def test_r18_a_script_without_a_broker_fails_soon(home: Path, tmp_path: Path) ->
     assert done.returncode == 1
     assert "BrokerUnavailable: no broker is running" in done.stderr.splitlines()[-1]
     assert "grn-start" in done.stderr.splitlines()[-1]
+    assert "connection.py" not in done.stderr
+    assert done.stderr.count("  File ") <= 4
 
 
 @pytest.mark.parametrize(

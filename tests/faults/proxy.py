@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import os
 import random
 import threading
@@ -19,6 +20,8 @@ CHUNK_BYTES: Final = 1 << 16
 # Of what was said last, so much may come again; and as late as this.
 MOST_AGAIN: Final = 8
 LATE_S: Final = (0.05, 0.6)
+# Who has not shaken hands within 2 s is sent away: each of its steps is late by this at most.
+MOST_HANDSHAKE_S: Final = 0.1
 
 
 @dataclass
@@ -101,7 +104,7 @@ class Proxy:
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
-        await self._hesitate()
+        await self._hesitate(MOST_HANDSHAKE_S)
         try:
             onward = await asyncio.open_unix_connection(str(self._target))
         except OSError:
@@ -127,7 +130,7 @@ class Proxy:
         said = Said()
         with suppress(OSError):
             while data := await source.read(CHUNK_BYTES):
-                await self._hesitate()
+                await self._hesitate(math.inf if said.last else MOST_HANDSHAKE_S)
                 if self._happens(self._mood.cuts_percent):
                     if back and said.can_be_repeated and self._happens(self._mood.late_percent):
                         await self._come_late(said, sink, back)
@@ -169,9 +172,9 @@ class Proxy:
         sink.write(data[: self._chance.randrange(len(data))])
         await sink.drain()
 
-    async def _hesitate(self) -> None:
+    async def _hesitate(self, most_s: float) -> None:
         if self._mood.delay_s:
-            await asyncio.sleep(self._chance.uniform(0, self._mood.delay_s))
+            await asyncio.sleep(self._chance.uniform(0, min(most_s, self._mood.delay_s)))
 
 
 @contextmanager

@@ -66,16 +66,24 @@ def _other_installation(pid: int) -> str:
     return "" if same else first
 
 
-def check_others(places: Places, processes: Sequence[Process]) -> Finding:
-    """Whether other brokers use the same devices."""
+def check_others(places: Places, processes: Sequence[Process], cards: int) -> Finding:
+    """Whether other brokers use the same devices; `cards` counts the GPUs here."""
     ours = {lock_holder(places), os.getpid()}
     others = [one for one in processes if _is_broker(one) and one.pid not in ours]
     if not others:
         return Finding("other brokers", OK, "none on this machine that could be seen")
     listed = ", ".join(f"pid {one.pid} of {_user(one.uid)}" for one in others[:5])
     text = f"{counted(len(others), 'other broker')} here: {listed}"
-    fix = 'to each it is foreign what the other runs; give each its own: devices = "nvml:0,1"'
+    fix = f"to each it is foreign what the other runs; {_apart(cards)}"
     return Finding("other brokers", WARNING, text, fix)
+
+
+def _apart(cards: int) -> str:
+    """How brokers can do without what the others have."""
+    if cards == 1:
+        return "one of them is enough for one GPU: stop the others"
+    own = 'GPUs: devices = "nvml:0,1"' if cards else 'share: devices = "host:2x2GiB"'
+    return f"give each its own {own}"
 
 
 def _is_broker(process: Process) -> bool:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -32,9 +32,18 @@ class CannotStart(GrnError):
 class Child:
     """The broker or the fosterer of the workers."""
 
-    def __init__(self, what: str, options: Sequence[str]) -> None:
+    def __init__(
+        self, what: str, options: Sequence[str], variables: Mapping[str, str] | None = None
+    ) -> None:
+        """Prepare a start.
+
+        Args:
+            options: What it is told, where anybody on the machine may read it.
+            variables: What it is told beside that; others cannot see it.
+        """
         self.what = what
         self._options = list(options)
+        self._variables = dict(variables or {})
         self._backoff = Backoff()
         self._started_at = 0.0
         self._process: subprocess.Popen[bytes] | None = None
@@ -55,6 +64,7 @@ class Child:
         try:
             self._process = subprocess.Popen(
                 [*words, *extra, *self._options],
+                env={**os.environ, **self._variables},
                 stdin=subprocess.DEVNULL,
                 pass_fds=tuple(keep),
                 start_new_session=True,

@@ -37,6 +37,7 @@ class Stopper:
             tell: Gets a line for each change; None for nothing.
         """
         self.kept = 0
+        self.ended = 0
         self._places = places
         self._above = above
         self._drain = drain
@@ -78,6 +79,8 @@ class Stopper:
                 return False
             self.kept = answer.kept
             self._say(answer.running)
+            if not self._drain:
+                self.ended = self.ended or answer.running
             return True
         return False
 
@@ -96,7 +99,13 @@ class Stopper:
             self._asked[1].close()
 
     def _say(self, running: int) -> None:
-        text = f"waiting for {counted(running, 'job')}…" if running else ""
+        if self._drain:
+            text = f"waiting for {counted(running, 'job')}…" if running else ""
+        else:
+            count = self.ended or running
+            them = "it" if count == 1 else "them"
+            ending = f"Ending {counted(count, 'running job')} (--drain would wait for {them})"
+            text = ending if running else ""
         if self._tell is not None and text and text != self._said:
             self._tell(text)
         self._said = text

@@ -6,7 +6,7 @@ import os
 import select
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from loguru import logger
@@ -55,11 +55,15 @@ class Supervisor:
     """Starts workers and broker, starts again what dies, and leaves nothing behind."""
 
     def __init__(
-        self, options: Sequence[str], broker_options: Sequence[str], debug: bool
+        self,
+        options: Sequence[str],
+        broker_options: Sequence[str],
+        broker_variables: Mapping[str, str],
+        debug: bool,
     ) -> None:
         more = ["--debug"] if debug else []
         self._workers = Child("workers", [*more, *options])
-        self._broker = Child("broker", [*more, *broker_options])
+        self._broker = Child("broker", [*more, *broker_options], broker_variables)
         self._places = find_places(os.environ)
         self._signalled = Signalled()
         self._lock: SupervisorLock | None = None

@@ -1,7 +1,7 @@
 """Profiles as a document: written by export, read by import with suspicion.
 
-It says what was measured of job types on models of device, and nothing of the machine. All of
-it is checked before any of it is used.
+It says what was measured of job types on models of device, and of the machine only what their
+names say. All of it is checked before any of it is used.
 """
 
 import json
@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, Final, NoReturn, get_type_hints
 
+from ...cellbounds import MOST
 from ...errors import GrnError
 from ...facts import CellRow
-from ...limits import MAX_NAME, MAX_SECONDS
+from ...limits import MAX_NAME
 from ...records import require, require_scalar
 from ...wire import PutCells, encode
 from .cells import CellKey, key_of, share_of_cell
@@ -19,19 +20,7 @@ from .cells import CellKey, key_of, share_of_cell
 FORMAT: Final = "grn-profiles"
 VERSION: Final = 1
 
-# Larger than any device, and more runs than anybody counts: what the broker takes.
-MOST_BYTES: Final = 1 << 56
-MOST_RUNS: Final = 1_000_000_000
-
-MOST: Final[Mapping[str, float]] = {
-    "devices": 1,
-    **dict.fromkeys(("runs", "trust", "ooms", "failures"), MOST_RUNS),
-    **dict.fromkeys(("mean_bytes", "max_bytes", "need_bytes"), MOST_BYTES),
-    **dict.fromkeys(("bound_bytes", "stand_in_bytes"), MOST_BYTES),
-    "squares": 2.0**99,
-    **dict.fromkeys(("last_s", "before_s", "solo_s"), MAX_SECONDS),
-    **dict.fromkeys(("utilisation", "mean_utilisation"), 1.0),
-}
+_MOST: Final[Mapping[str, float]] = {"devices": 1, **MOST}
 _HINTS: Final = get_type_hints(CellRow)
 _MOST_SHOWN: Final = 40
 
@@ -141,7 +130,7 @@ def _checked(name: str, value: Any, hint: Any) -> Any:
     whole = hint is int
     fine = type(value) is int or (type(value) is float and not whole)
     require(fine, f"{name} is {_short(value)}, no {'whole ' if whole else ''}number")
-    least, most = int(name == "devices"), MOST[name]
+    least, most = int(name == "devices"), _MOST[name]
     bounds = f"from {least} to {most:.17g}" if least < most else f"{least}"
     require(least <= value <= most, f"{name} is {_short(value)}, not {bounds}")
     return hint(value)

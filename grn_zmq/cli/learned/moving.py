@@ -31,8 +31,10 @@ def export_profiles(types: Sequence[str], file: str, as_json: bool) -> None:
     grn profiles export train.py::fit -o fit.json   one type, or all that end like this
     grn profiles export | ssh other grn profiles import -
 
-    Figures are kept by the model of device, and nothing is said of this machine. What was
-    measured helps where devices are of the same model, and a little where they are not.
+    Figures are kept by the model of device. What was measured helps where devices are of the
+    same model, and a little where they are not. Of this machine nothing is said but the names
+    of job types: those of functions in a script begin with its path, and commands are as they
+    were written.
     """
     rows = all_cells()
     if types:
@@ -84,6 +86,8 @@ def import_profiles(file: str, as_json: bool) -> None:
 
 
 def _read(file: str) -> bytes:
+    if file == "-" and sys.stdin is None:
+        raise FileTrouble("cannot read stdin: it is closed. Name a file, or use a pipe")
     try:
         return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except (OSError, ValueError) as error:

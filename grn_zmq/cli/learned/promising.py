@@ -3,8 +3,7 @@
 from typing import Any, Final
 
 from ...facts import CellRow, ProfileRow
-from ...units import format_bytes
-from ..listing import seconds
+from ...units import format_bytes, format_seconds
 
 # What the broker adds to every figure that is not a measured peak.
 MARGIN: Final = 1.08
@@ -53,8 +52,8 @@ def sheet(row: ProfileRow, cell: CellRow) -> list[tuple[str, str]]:
         lines.append(("failures", ends))
     if row.duration_s:
         last = " in the last two runs" if cell.before_s else ""
-        alone = f", {seconds(cell.solo_s)} alone on a device" if cell.solo_s else ""
-        lines.append(("run time", f"{seconds(row.duration_s)}{last}{alone}"))
+        alone = f", {format_seconds(cell.solo_s)} alone on a device" if cell.solo_s else ""
+        lines.append(("run time", f"{format_seconds(row.duration_s)}{last}{alone}"))
     if row.runs:
         mean = f"{cell.mean_utilisation:.0%}"
         lines.append(("utilisation", f"{row.utilisation:.0%} at most, {mean} on average"))

@@ -1,12 +1,11 @@
 """`grn profiles set`: the user says what a job type needs."""
 
-import math
-import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
 import click
 
+from ...cellbounds import MOST_BYTES
 from ...errors import GrnError
 from ...facts import CellRow, DeviceRow, ProfileRow
 from ...limits import MAX_NAME
@@ -15,14 +14,11 @@ from ...units import format_bytes, parse_bytes
 from ..common import json_option, one_line_errors, print_json, printable, say
 from ..listing import all_devices, all_profiles
 from ..matching import near
-from .cellfile import MOST_BYTES, check_text
+from ..scalars import value_of
+from .cellfile import check_text
 from .cells import key_of, put_cells
 from .knowntypes import named
 from .promising import by_text, why
-
-_WORDS: Final = {"True": True, "False": False}
-_WHOLE: Final = re.compile(r"[-+]?\d{1,40}", re.ASCII)
-_NUMBER: Final = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.ASCII | re.IGNORECASE)
 
 
 class NoDevice(GrnError, LookupError):
@@ -64,15 +60,6 @@ def _by(_: click.Context, __: click.Parameter, pairs: Sequence[str]) -> dict[str
         except ValueError as error:
             raise click.BadParameter(f"{name}: {error}") from None
     return found
-
-
-def value_of(text: str) -> Scalar:
-    """The value that lists show like this: a number, True or False, or a text."""
-    if _WHOLE.fullmatch(text):
-        return int(text)
-    if _NUMBER.fullmatch(text) and math.isfinite(number := float(text)):
-        return number
-    return _WORDS.get(text, text)
 
 
 @click.command("set", short_help="Say what a job type needs.")

@@ -5,7 +5,7 @@ from typing import Final
 
 from ...facts import DeviceRow
 from ..common import counted, printable
-from ..listing import device_name, short_names
+from ..listing import device_name, load_or_dash, short_names
 from .bars import LEGEND, bar, short_bytes
 from .columns import Column, cells_of, fitting, header_of, width_of
 from .styled import Line, Span, padded
@@ -24,7 +24,7 @@ _FIGURES: Final[Sequence[Column[DeviceRow]]] = (
     Column("USED", 5, 0, lambda row: short_bytes(row.used_bytes)),
     Column("LEASED", 6, 5, lambda row: short_bytes(row.leased_bytes)),
     Column("OTHERS", 6, 6, lambda row: short_bytes(row.foreign_bytes)),
-    Column("UTIL", 4, 3, lambda row: f"{row.utilisation:.0%}"),
+    Column("UTIL", 4, 3, load_or_dash),
     Column("TEMP", 5, 4, lambda row: _temperature(row)),
     Column("JOBS", 5, 2, lambda row: f"{row.jobs}{f'/{row.max_jobs}' if row.max_jobs else ''}"),
 )

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from ...facts import JobRow
-from ...units import format_bytes
+from ...units import format_bytes, format_seconds
 from ..common import printable
-from ..listing import called, seconds
+from ..listing import called
 from ..states import state_of
 from ..tables import columns_of
 from .bars import short_bytes
@@ -26,7 +26,7 @@ _COLUMNS: Final[Sequence[Column[JobRow]]] = (
     Column("LEASE", 5, 5, lambda row: short_bytes(row.lease_bytes)),
     Column("USED", 5, 3, lambda row: short_bytes(row.used_bytes)),
     Column("PRED", 5, 6, lambda row: short_bytes(row.predicted_bytes)),
-    Column("RUN", 7, 4, lambda row: seconds(row.run_s) if row.device else "-"),
+    Column("RUN", 7, 4, lambda row: format_seconds(row.run_s) if row.device else "-"),
 )
 
 
@@ -63,7 +63,7 @@ def word_of(row: JobRow) -> str:
 
 def told_of(row: JobRow) -> str:
     """A job in one line: why it waits, or what there is no column for; then its whole name."""
-    facts = [row.why or f"waited {seconds(row.wait_s)}"]
+    facts = [row.why or f"waited {format_seconds(row.wait_s)}"]
     if row.peak_bytes:
         facts.append(f"peak {format_bytes(row.peak_bytes)}")
     if row.pid:

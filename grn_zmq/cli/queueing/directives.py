@@ -43,7 +43,7 @@ def script_in(words: Sequence[str], cwd: str) -> str | None:
             break
     else:
         name = program if "/" in program else shutil.which(program)
-    path = os.path.join(cwd, name) if name else ""
+    path = os.path.join(cwd, name.removeprefix("./")) if name else ""
     return path if os.path.isfile(path) else None
 
 

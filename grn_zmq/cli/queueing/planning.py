@@ -1,7 +1,5 @@
 """From what was asked for to jobs: each command, for each point of its grid."""
 
-import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,12 +9,9 @@ import click
 from ...codec import MAX_TEXT
 from ...options import JobOptions
 from ...records import Scalar, require_scalar
+from ..scalars import value_of
 from .commands import CommandLine, title_of
 from .sweeps import INDEX_NAMES, INDEX_VARIABLE, fill, grid, names_in, type_of_grid
-
-_WHOLE: Final = re.compile(r"[-+]?[0-9]{1,40}", re.ASCII)
-_NUMBER: Final = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?", re.ASCII)
-
 
 _OPTIONS: Final = (
     *("name", "memory", "priority", "oom_retries", "timeout", "time_limit", "retries"),
@@ -166,19 +161,10 @@ def _by(by: Mapping[str, str | None], point: Mapping[str, str]) -> dict[str, Sca
                 f"--by {name}: no --param has this name. Add --param {name}=…, or give its "
                 f"value: --by {name}=32"
             )
-        value = _scalar(point[name] if text is None else fill(text, point))
+        value = value_of(point[name] if text is None else fill(text, point))
         try:
             require_scalar(value)
         except ValueError as error:
             raise click.UsageError(f"--by {name}: {error}") from None
         values[name] = value
     return values
-
-
-def _scalar(text: str) -> Scalar:
-    """A number if it is one: between numbers the memory need can be guessed."""
-    if _WHOLE.fullmatch(text):
-        return int(text)
-    if _NUMBER.fullmatch(text) and math.isfinite(number := float(text)):
-        return number
-    return text

@@ -1,10 +1,10 @@
 """Hands commands over to the broker in one durable batch, and then leaves them alone."""
 
+import contextlib
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
 
 from ... import wire
 from ...batches import parts
@@ -15,9 +15,13 @@ from ...hearing import IDS_PER_MESSAGE
 from ...pending import Pending
 from ...records import JobSpec
 from ...terminal import OutputWriter
+from ...wire import AskScene, SceneIs
+from ..asking import ask
 from ..common import INTERRUPTED, UNREACHABLE, counted, fail, print_json, say
 from ..refs import find
 from ..running import exit_status
+from ..states import number_ranges
+from ..when import local
 from .planning import CommandJob
 from .specs import context_of, describe_command
 
@@ -28,7 +32,7 @@ class Submitted:
 
     number: int
     spec: JobSpec
-    future: Future[Any]
+    job: Pending
 
     def facts(self) -> dict[str, object]:
         return {
@@ -49,10 +53,13 @@ class Silence(OutputWriter):
 
 def submit_jobs(jobs: Sequence[CommandJob], *, wait: bool, quiet: bool, as_json: bool) -> int:
     """Submit all, say under which numbers, and wait for them if asked; give the exit status."""
+    now_s = time.time()
     taken, refused = hand_over(_pending(jobs))
     if refused is not None:
         _fail_partly(taken, len(jobs), refused, quiet, as_json)
-    _tell(taken, quiet, as_json)
+    _tell(taken, quiet, as_json, now_s)
+    if not quiet and not as_json:
+        _tell_if_paused()
     return wait_for(taken) if wait else 0
 
 
@@ -83,7 +90,7 @@ def hand_over(jobs: Sequence[Pending]) -> tuple[list[Submitted], GrnError | None
             if one.future.done() and one.future.outcome is None:
                 refused = refused or one.future.exception()
             elif one.spec is not None:
-                taken.append(Submitted(one.number, one.spec, one.future))
+                taken.append(Submitted(one.number, one.spec, one))
     except KeyboardInterrupt:
         fail(f"interrupted: at least {len(taken)} of {len(jobs)} are submitted", INTERRUPTED)
     if refused is not None and not isinstance(refused, GrnError):
@@ -105,25 +112,35 @@ def _fail_partly(
     fail(f"{error} ({len(taken):,} of {count:,} jobs are submitted all the same)", status)
 
 
-def _tell(taken: Sequence[Submitted], quiet: bool, as_json: bool) -> None:
+def _tell(
+    taken: Sequence[Submitted], quiet: bool, as_json: bool, now_s: float | None = None
+) -> None:
     numbers = [one.number for one in taken]
     if as_json:
         say(json.dumps([one.facts() for one in taken], indent=2))
     elif quiet:
         say("\n".join(map(str, numbers)))
     elif len(taken) == 1:
-        say(f"Submitted job {numbers[0]}: {taken[0].spec.title}")
+        say(f"Submitted job {numbers[0]}: {taken[0].spec.title}{_begin(taken, now_s)}")
     else:
-        say(f"Submitted jobs {spans(numbers)} ({counted(len(taken), 'job')})")
+        count = counted(len(taken), "job")
+        refs = number_ranges(numbers, ",")
+        say(f"Submitted jobs {refs} ({count}){_begin(taken, now_s)}")
 
 
-def spans(numbers: Sequence[int]) -> str:
-    """Write numbers as a reference that means them all: `12-15,17`."""
-    ordered = sorted(numbers)
-    begins = [ordered[0], *(b for a, b in pairwise(ordered) if b != a + 1)]
-    ends = [*(a for a, b in pairwise(ordered) if b != a + 1), ordered[-1]]
-    pairs = zip(begins, ends, strict=True)
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in pairs)
+def _tell_if_paused() -> None:
+    with contextlib.suppress(GrnError):  # the jobs are safe, whatever became of the broker
+        if ask(AskScene(0, 0), SceneIs).scene.paused:
+            say("grn: the queue is paused: `grn resume` lets jobs start", err=True)
+
+
+def _begin(taken: Sequence[Submitted], now_s: float | None) -> str:
+    """Say when they may start, if that is the same for all: was `23:00` today's?"""
+    begins = {one.spec.begin_s for one in taken}
+    begin_s = begins.pop() if len(begins) == 1 else None
+    if begin_s is None:
+        return ""
+    return f"; begins {local((time.time() if now_s is None else now_s) + begin_s)}"
 
 
 def wait_for(taken: Sequence[Submitted]) -> int:
@@ -135,12 +152,12 @@ def wait_for(taken: Sequence[Submitted]) -> int:
     status = 0
     try:
         for one in taken:
-            if this := exit_status(one.future):
+            if this := exit_status(one.job):
                 logs = f"`grn logs {one.number}` has its output"
                 say(f"grn: job {one.number} ended with status {this}; {logs}", err=True)
             status = status or this
     except KeyboardInterrupt:
-        refs = spans([one.number for one in taken])
+        refs = number_ranges((one.number for one in taken), ",")
         many = len(taken) > 1
         fail(
             f"{'jobs' if many else 'job'} {refs} {'go' if many else 'goes'} on; `grn wait "

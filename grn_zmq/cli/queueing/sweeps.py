@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import Final
 
+from ...limits import MAX_NAME
 from ...naming import type_of_command
 from ...placeholders import NAMES as LEASE_NAMES
 from ..common import counted
@@ -33,6 +34,8 @@ def parse_name(text: str) -> str:
     Raises:
         ValueError: It cannot.
     """
+    if len(text) > MAX_NAME:
+        raise ValueError(f"a name has at most {MAX_NAME:,} characters, this one {len(text):,}")
     if not _NAME.fullmatch(text):
         raise ValueError(f"{text!r} is no name: use letters, digits, and _ . - inside")
     return text
@@ -107,7 +110,10 @@ def check_count(count: int) -> None:
         ValueError: There are more.
     """
     if count > MOST_JOBS:
-        raise ValueError(f"that is {counted(count, 'job')}: at most {MOST_JOBS:,} at once")
+        raise ValueError(
+            f"that is {counted(count, 'job')}: at most {MOST_JOBS:,} at once. Split it, and "
+            "submit one part after the other"
+        )
 
 
 def grid(
