@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import pytest
 
 import grn_zmq as grn
-from grn_zmq.cli.listing import all_devices, all_jobs
 from grn_zmq.facts import DeviceRow, JobRow
 from grn_zmq.starting import running_pid
 from tests.conftest import forget_client
 from tests.e2e import grabbing
+from tests.e2e.listed import all_devices, all_jobs
 from tests.nvml.driver import FakeDriver
 from tests.waiting import PATIENCE, until
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import grn_zmq as grn
-from grn_zmq.cli.listing import all_devices
 from tests.e2e import grabbing
+from tests.e2e.listed import all_devices
 from tests.e2e.scene import (
     LONG_S,
     MIB,

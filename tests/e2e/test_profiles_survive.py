@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 import grn_zmq as grn
-from grn_zmq.cli.listing import all_profiles
 from grn_zmq.paths import state_file
 from grn_zmq.starting import running_pid
 from tests.cli.scripts import TRACEBACK, run
 from tests.conftest import forget_client
 from tests.e2e import grabbing
+from tests.e2e.listed import all_profiles
 from tests.e2e.scene import LONG_S, Scene, running
 from tests.waiting import until
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import grn_zmq as grn
-from grn_zmq.cli.listing import all_jobs
 from tests.conftest import forget_client
+from tests.e2e.listed import all_jobs
 from tests.e2e.scripts import all_leases_are_freed, devices
 from tests.waiting import PATIENCE, until
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from grn_zmq.cli.listing import all_devices, all_profiles
 from grn_zmq.facts import ProfileRow
+from tests.e2e.listed import all_devices, all_profiles
 
 SAMPLE_S = 0.05
 
