@@ -77,13 +77,15 @@ class Loader:
     def run(self) -> None:
         waiting = threading.Thread(target=self._wait)
         waiting.start()
-        for number in range(self._order.count):
-            while not self._may_submit(number):
-                time.sleep(0.02)
-            self._submitted.put(self._submit(number))
-            time.sleep(self._order.pause_s)
-        self._submitted.put(None)
-        waiting.join()
+        try:
+            for number in range(self._order.count):
+                while not self._may_submit(number):
+                    time.sleep(0.02)
+                self._submitted.put(self._submit(number))
+                time.sleep(self._order.pause_s)
+        finally:
+            self._submitted.put(None)
+            waiting.join()
         self._history.add("done")
 
     def _may_submit(self, number: int) -> bool:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import math
 import os
 import random
 import threading
@@ -20,15 +19,14 @@ CHUNK_BYTES: Final = 1 << 16
 # Of what was said last, so much may come again; and as late as this.
 MOST_AGAIN: Final = 8
 LATE_S: Final = (0.05, 0.6)
-# Who has not shaken hands within 2 s is sent away: each of its steps is late by this at most.
-MOST_HANDSHAKE_S: Final = 0.1
 
 
 @dataclass
 class Mood:
     """What becomes of what passes; may change meanwhile."""
 
-    # Each connection is made late, and each piece passed on late, by up to so much.
+    # Each connection is made late, and each piece passed on late, by up to so much. But not
+    # while two sockets greet each other: who takes two seconds for that is cut off.
     delay_s: float = 0.0
     # Of a hundred pieces so many are the last of their connection, which gets a part of them.
     cuts_percent: float = 0.0
@@ -50,6 +48,10 @@ class Said:
 
     def feed(self, data: bytes) -> None:
         self.last += self._stream.feed(data)
+
+    @property
+    def has_begun(self) -> bool:
+        return self._stream.has_begun
 
     @property
     def can_be_repeated(self) -> bool:
@@ -104,7 +106,7 @@ class Proxy:
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
-        await self._hesitate(MOST_HANDSHAKE_S)
+        await self._hesitate()
         try:
             onward = await asyncio.open_unix_connection(str(self._target))
         except OSError:
@@ -130,7 +132,8 @@ class Proxy:
         said = Said()
         with suppress(OSError):
             while data := await source.read(CHUNK_BYTES):
-                await self._hesitate(math.inf if said.last else MOST_HANDSHAKE_S)
+                if said.has_begun:
+                    await self._hesitate()
                 if self._happens(self._mood.cuts_percent):
                     if back and said.can_be_repeated and self._happens(self._mood.late_percent):
                         await self._come_late(said, sink, back)
@@ -172,9 +175,9 @@ class Proxy:
         sink.write(data[: self._chance.randrange(len(data))])
         await sink.drain()
 
-    async def _hesitate(self, most_s: float) -> None:
+    async def _hesitate(self) -> None:
         if self._mood.delay_s:
-            await asyncio.sleep(self._chance.uniform(0, min(most_s, self._mood.delay_s)))
+            await asyncio.sleep(self._chance.uniform(0, self._mood.delay_s))
 
 
 @contextmanager

@@ -14,6 +14,8 @@ class Stream:
     def __init__(self) -> None:
         self._unfinished = bytearray()
         self._greeted = False
+        # Whether both sides know each other: until then a peer must be quick.
+        self.has_begun = False
 
     def feed(self, data: bytes) -> list[bytes]:
         """Take the next piece; give the messages that end in it, each as the bytes it was."""
@@ -25,6 +27,7 @@ class Stream:
             del self._unfinished[:GREETING_BYTES]
         found: list[bytes] = []
         while (end := _end_of_unit(self._unfinished)) is not None:
+            self.has_begun = True
             if not self._unfinished[0] & COMMAND:
                 found.append(bytes(self._unfinished[:end]))
             del self._unfinished[:end]
