@@ -375,11 +375,14 @@ def test_an_interpreter_that_is_not_there_is_named(start: Start) -> None:
 
 def test_a_worker_without_descriptors_says_so_and_leaks_none(start: Start) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    context, few = Context.capture(), len(os.listdir("/proc/self/fd")) + 2
-    resource.setrlimit(resource.RLIMIT_NOFILE, (few, hard))
-    with pytest.raises(LaunchError, match="Too many open files"):
-        start(context)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    context, used = Context.capture(), set(map(int, os.listdir("/proc/self/fd")))
+    two_more = [number for number in range(len(used) + 3) if number not in used][2]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (two_more, hard))
+    try:
+        with pytest.raises(LaunchError, match="Too many open files"):
+            start(context)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_an_interpreter_that_fails_at_its_start_is_quoted(start: Start) -> None:

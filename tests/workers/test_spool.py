@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -188,22 +189,23 @@ def test_any_device_has_a_directory_of_its_own(tmp_path: Path, name: str) -> Non
     assert directory.name not in ("", ".", "..")
 
 
-@pytest.fixture
-def small_limit() -> Iterator[int]:
-    """No file may grow beyond this; such a write fails as on a full disk."""
+@contextmanager
+def no_file_above(size: int) -> Iterator[None]:
+    """A write beyond this fails as on a full disk; what tests report to may be a file, too."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
-    yield 4096
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    signal.signal(signal.SIGXFSZ, ignored)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, ignored)
 
 
-def test_f30_a_start_that_could_not_be_written_is_not_there(
-    opened: Opened, small_limit: int
-) -> None:
+def test_f30_a_start_that_could_not_be_written_is_not_there(opened: Opened) -> None:
     assert opened.spool.write([start(1)])
-    assert not opened.spool.write([start(2), finish(1, size=small_limit)])
+    with no_file_above(4096):
+        assert not opened.spool.write([start(2), finish(1, size=4096)])
 
     assert not opened.spool.writable
     assert "File too large" in opened.spool.why
@@ -214,14 +216,10 @@ def test_f30_a_start_that_could_not_be_written_is_not_there(
 def test_f30_a_result_that_could_not_be_written_is_written_as_soon_as_it_can_be(
     opened: Opened,
 ) -> None:
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     opened.spool.write([start(1)])
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
-    try:
+    with no_file_above(100):
         assert not opened.spool.write([finish(1)])
         assert not opened.spool.retry()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
     assert opened.spool.write([start(2)])
 
