@@ -3,16 +3,20 @@
 import contextlib
 import os
 import signal
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from grn_zmq.backoff import FIRST_PAUSE_S, LONGEST_PAUSE_S, STEADY_S, Backoff
-from grn_zmq.cli.hosting.supervisor import LEAVE_S
+from grn_zmq.cli.hosting.children import Child
+from grn_zmq.cli.hosting.supervisor import LEAVE_S, Supervisor
 from grn_zmq.cli.listing import all_devices
 from grn_zmq.discovery import BrokerLock, SupervisorLock, find_address, is_locked, supervisor
 from grn_zmq.errors import BrokerRunning
+from grn_zmq.lifeline import ending_signals
 from grn_zmq.paths import Places, find_places, state_file
 from tests.cli.scripts import TRACEBACK, Running, alive, any_alive, descendants, run, started
 from tests.waiting import PATIENCE, until
@@ -79,6 +83,37 @@ def test_a_supervisor_counts_as_a_broker_that_comes_back(places: Places) -> None
     assert held == (True, os.getpid(), None)
     assert caught.value.pid == os.getpid()
     assert not is_locked(places)
+
+
+@pytest.fixture
+def a_supervisor() -> Iterator[Supervisor]:
+    """One that has started nothing; its hold on our signals ends with it."""
+    before = {one: signal.getsignal(one) for one in ending_signals()}
+    made = Supervisor((), (), {}, debug=False)
+    yield made
+    signal.set_wakeup_fd(-1)
+    for signum, handler in before.items():
+        signal.signal(signum, handler)
+
+
+class Dead(Child):
+    """A child that has died since it was looked after last."""
+
+    def start_again(self) -> None:
+        self.start_at = time.monotonic() + 60
+
+
+def test_a_child_that_dies_just_after_it_was_looked_after_is_started_again(
+    a_supervisor: Supervisor,
+) -> None:
+    child = a_supervisor._broker = a_supervisor._workers = Dead("broker", ())
+    reading, writing = os.pipe()
+    threading.Timer(0.5, os.close, (writing,)).start()
+
+    a_supervisor.serve(reading)
+
+    os.close(reading)
+    assert child.start_at is not None
 
 
 @e2e

@@ -7,6 +7,7 @@ python -m tests.faults soak --scale 0.02    the soak alone, or a part of it
 import argparse
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -65,6 +66,8 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="of the soak")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of the soak")
     asked = parser.parse_args()
+    # What is started in the background by a script ignores Ctrl-C, and so would all clients.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     results = [
         run_suite(name, where) for name, where in SUITES.items() if asked.what in ("all", name)
     ]

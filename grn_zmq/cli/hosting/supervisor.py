@@ -154,7 +154,10 @@ class Supervisor:
                 return
 
     def _pause_s(self) -> float | None:
-        due = [one.start_at for one in (self._workers, self._broker) if one.start_at]
+        children = (self._workers, self._broker)
+        if any(one.start_at is None and not one.alive for one in children):
+            return 0.0  # it died since they were looked after, and is watched no more
+        due = [one.start_at for one in children if one.start_at]
         return max(0.0, min(due) - time.monotonic()) if due else None
 
     def _look_after(self) -> bool:
