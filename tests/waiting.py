@@ -22,6 +22,15 @@ def until(
         time.sleep(0.01)
 
 
+def is_marked(pid: int, name: str, value: str) -> bool:
+    """Whether this process lives and was started with this variable: pids are used again."""
+    try:
+        environ = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False
+    return f"{name}={value}".encode() in environ.split(b"\0")
+
+
 def processes_marked(name: str, value: str) -> dict[int, str]:
     """The living processes that were started with this variable, ourselves left out."""
     wanted = f"{name}={value}".encode()

@@ -37,7 +37,7 @@ from tests.faults.direct import Direct
 from tests.faults.ledger import Checker, Ledger
 from tests.faults.load import Load
 from tests.faults.program import Program
-from tests.waiting import processes_marked, until
+from tests.waiting import is_marked, processes_marked, until
 
 MARK: Final = "GRN_FAULT_RUN"
 DEVICES: Final = ("--devices", "host:2x500MiB", "--max-jobs", "4")
@@ -231,7 +231,11 @@ class System:
 
     def running(self) -> dict[str, int]:
         """The process of each job whose body is at work."""
-        return {job_id: pid for job_id, pid in self.ledger.pids().items() if alive(pid)}
+        return {
+            job_id: pid
+            for job_id, pid in self.ledger.pids().items()
+            if is_marked(pid, MARK, self._mark)
+        }
 
     def until_running(self, count: int, seconds: float = 20.0) -> dict[str, int]:
         """Wait until so many bodies are at work; give the process of each."""

@@ -17,7 +17,6 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from tests.cli.scripts import alive
 from tests.faults.clocks import DAY_S, Clock
 from tests.faults.harness import System
 from tests.faults.ledger import BY_FAULT, Verdict, outcomes_in
@@ -252,7 +251,7 @@ class Soak:
 
     def _kill_job(self) -> None:
         """Kill a job that sleeps; if none does, later, as long as there will be any."""
-        pids = [pid for pid in self._system.ledger.pids().values() if alive(pid)]
+        pids = list(self._system.running().values())
         if pids:
             self._kill("jobs killed", self._chance.choice(pids))
         elif self._living():
@@ -268,7 +267,7 @@ class Soak:
     def _stop_somebody(self) -> None:
         """Let a broker, a worker, a client or a job stand still for a while."""
         clients = [one.process.pid for one in self._living()]
-        jobs = list(self._system.ledger.pids().values())
+        jobs = list(self._system.running().values())
         kinds = [[self._system.broker_pid(30)], self._system.worker_pids(), clients, jobs]
         pid = self._chance.choice(self._chance.choice([one for one in kinds if one]))
         try:
