@@ -4,6 +4,7 @@ python -m benchmarks.decisions               16 devices, 500 classes, 1,000 and 
 python -m benchmarks.decisions --json        the same as facts
 python -m benchmarks.decisions --cpu         processor time: on a machine that others use too
 python -m benchmarks.decisions --profile     where the time goes, by cProfile
+python -m benchmarks.decisions --resources 5 every job declares needs of so many resources
 """
 
 import argparse
@@ -22,6 +23,7 @@ from broker.cells import CellId
 from broker.core import BrokerCore
 from broker.effects import Effect, Send
 from broker.profiles import Observed, Profiles
+from broker.settings import Settings
 from grn_zmq import wire
 from grn_zmq.records import Begun, DeviceFacts, JobSpec, Result, Use
 from grn_zmq.units import GIB
@@ -39,7 +41,12 @@ class Bench:
     """A core whose devices are full, and who ends, arrives and reports around it."""
 
     def __init__(
-        self, queued: int, classes: int, devices: int, clock_ns: Callable[[], int]
+        self,
+        queued: int,
+        classes: int,
+        devices: int,
+        resources: int,
+        clock_ns: Callable[[], int],
     ) -> None:
         self.random = random.Random(1)
         self.clock_ns = clock_ns
@@ -55,7 +62,20 @@ class Bench:
         ]
         self.lasts_s = [self.random.lognormvariate(math.log(60), 1.0) for _ in range(classes)]
         self.specs: dict[str, JobSpec] = {}
-        self.core = BrokerCore(EPOCH, pid=1, profiles=self._profiles())
+        # Jobs of a class need the same: of each resource between nothing and a quarter.
+        self.declared = [
+            {
+                f"r{number}": str(self.random.randint(1, 16))
+                for number in range(resources)
+                if self.random.random() < 0.75
+            }
+            for _ in range(classes)
+        ]
+        # Memory is scarcer than any of them, but only just.
+        capacity = {f"r{number}": {"0": str(6 * devices)} for number in range(resources)}
+        self.core = BrokerCore(
+            EPOCH, pid=1, settings=Settings(capacity=capacity), profiles=self._profiles()
+        )
         self.core.handle(CLIENT, wire.Hello(wire.PROTOCOL, f"{1:032x}", pid=1), self.now)
         for index in range(devices):
             self.core.handle(peer(index), a_greet(index), self.now)
@@ -81,7 +101,8 @@ class Bench:
         for _ in range(count):
             self.numbers += 1
             number = self.random.randrange(len(self.needs))
-            spec = a_spec(f"{self.numbers:032x}", type_of(number))
+            declared = self.declared[number]
+            spec = a_spec(f"{self.numbers:032x}", type_of(number), declared)
             self.specs[spec.job_id] = spec
             specs.append(spec)
         return wire.Submit(tuple(specs))
@@ -156,7 +177,7 @@ def a_greet(index: int) -> wire.Greet:
     )
 
 
-def a_spec(job_id: str, job_type: str) -> JobSpec:
+def a_spec(job_id: str, job_type: str, resources: dict[str, str]) -> JobSpec:
     return JobSpec(
         job_id=job_id,
         job_type=job_type,
@@ -178,6 +199,7 @@ def a_spec(job_id: str, job_type: str) -> JobSpec:
         oom_retries=2,
         enforce=False,
         payload=b"",
+        resources=resources,
     )
 
 
@@ -207,7 +229,7 @@ def facts_of(bench: Bench) -> dict[str, dict[str, float]]:
 
 def measure(queued: int, arguments: argparse.Namespace) -> dict[str, dict[str, float]]:
     clock_ns = time.thread_time_ns if arguments.cpu else time.perf_counter_ns
-    bench = Bench(queued, arguments.classes, arguments.devices, clock_ns)
+    bench = Bench(queued, arguments.classes, arguments.devices, arguments.resources, clock_ns)
     bench.run(arguments.events // 10)  # warm: caches of estimates, and of the interpreter
     bench.spent_us.clear()
     gc.collect()
@@ -230,6 +252,7 @@ def main() -> None:
     parser.add_argument("--cpu", action="store_true")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--devices", type=int, default=DEVICES)
+    parser.add_argument("--resources", type=int, default=0)
     parser.add_argument("--classes", type=int, default=CLASSES)
     parser.add_argument("--events", type=int, default=EVENTS)
     parser.add_argument("--queued", type=int, nargs="+", default=list(QUEUES))
@@ -240,7 +263,10 @@ def main() -> None:
     if arguments.as_json:
         print(json.dumps({"figures": figures, "growth": growth}, indent=2))
         return
-    print(f"{arguments.devices} devices, {arguments.classes} classes; microseconds per event")
+    print(
+        f"{arguments.devices} devices, {arguments.classes} classes, {arguments.resources} "
+        f"resources; microseconds per event"
+    )
     print(f"{'queued':>8} {'event':>8} {'n':>6} {'p50':>8} {'p99':>8} {'max':>8}")
     for queued, kinds in figures.items():
         for kind, one in kinds.items():

@@ -9,13 +9,14 @@ from typing import Any, Final
 import click
 
 from grn_zmq import log
+from grn_zmq.capacities import parse_capacity
 from grn_zmq.config import BadSetting, read_config
 from grn_zmq.config_keys import ON_END
 from grn_zmq.errors import GrnError
 from grn_zmq.failpoints import arm
 from grn_zmq.lifeline import end_with_parent
 from grn_zmq.parcels import find_parcels
-from grn_zmq.paths import find_places, state_file
+from grn_zmq.paths import find_places, state_file, use_name
 
 from .server import BrokerServer
 from .settings import Settings
@@ -36,7 +37,11 @@ def _settings(flags: Mapping[str, Any], supervised: bool) -> Settings:
         given.setdefault(ON_END.name, os.environ[ON_END.variable])
     config = read_config(None if supervised else os.environ, given)
     os.environ.pop(ON_END.variable, None)  # nobody whom we start need know it
-    return Settings(overflow=config.overflow, on_end=config.on_end)
+    cores = len(os.sched_getaffinity(0))
+    capacity = {"cpu": {"0": str(cores)}}
+    if config.capacity:
+        capacity |= parse_capacity(config.capacity)
+    return Settings(overflow=config.overflow, on_end=config.on_end, capacity=capacity)
 
 
 def _allow_many_peers() -> None:
@@ -58,15 +63,22 @@ def _allow_many_peers() -> None:
     "Setting: overflow, GRN_OVERFLOW.",
 )
 @click.option(
+    "--capacity",
+    metavar="JSON5",
+    help="What jobs outside of queues may declare to need: {cpu:[16],licence:1}. Default: "
+    "one cpu for each core. Setting: capacity, GRN_CAPACITY.",
+)
+@click.option(
     "--on-end",
     metavar="HOOK",
     help="A command to run, or a URL to post to, whenever a job has ended. "
     "Setting: on_end, GRN_ON_END.",
 )
+@click.option("--name", metavar="NAME", help="Of one of several. Also: GRN_NAME.")
 @click.option("--debug", "-d", is_flag=True, help="Log every request and decision.")
 @click.option("--supervisor", default=0, hidden=True, help="Whom `grn stop` must signal.")
 @click.option("--failpoints", default="", hidden=True, help="For tests: orders to fail.")
-def main(debug: bool, supervisor: int, failpoints: str, **flags: Any) -> None:
+def main(name: str | None, debug: bool, supervisor: int, failpoints: str, **flags: Any) -> None:
     """Run the broker in the foreground until SIGTERM or Ctrl-C.
 
     \b
@@ -82,6 +94,7 @@ def main(debug: bool, supervisor: int, failpoints: str, **flags: Any) -> None:
     arm(failpoints)
     _allow_many_peers()
     try:
+        use_name(name)
         settings = _settings(flags, bool(supervisor))
         places, state = find_places(os.environ), state_file(os.environ)
         parcels = find_parcels(os.environ)

@@ -5,6 +5,10 @@ from grn_zmq.records import JobSpec
 from grn_zmq.units import format_bytes
 
 from .book import Book
+from .candidates import managed
+from .jobs import Job
+from .missing import too_few_text
+from .queueing import refusal
 from .settings import Settings
 
 
@@ -38,6 +42,10 @@ class Admission:
             if job_id not in self._book.jobs:
                 text = f"there is no job {job_id} to wait for: see `grn ps --all`"
                 return _no(spec, "unknown-dependency", text)
+        if declared := refusal(self._book, spec):
+            return _no(spec, *declared)
+        if spec.kind == "command" and (few := self._too_few(spec, now)):
+            return _no(spec, "impossible", few)
         if deaths := self._book.poison.quarantined(spec.job_type, now):
             text = (
                 f"{spec.job_type} is quarantined: {deaths} workers died while it ran, none of "
@@ -45,6 +53,15 @@ class Admission:
             )
             return _no(spec, "quarantined", text)
         return None
+
+    def _too_few(self, spec: JobSpec, now: float) -> str:
+        """Why there can never be enough devices, unless others are about to join."""
+        gathering = now - self._book.gathered_at < self._settings.gather_s
+        if spec.gpus <= 1 or gathering or not self._book.workers:
+            return ""
+        job = Job(spec, 0, "", now)
+        there = len(managed(self._book, job, now))
+        return too_few_text(spec, spec.gpus, there) if there < spec.gpus else ""
 
 
 def _no(spec: JobSpec, reason: str, text: str) -> wire.Refused:

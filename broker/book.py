@@ -1,5 +1,6 @@
 """The lives of jobs: accepted once, ended once, and everybody who waits is told."""
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,16 +15,19 @@ from .blobs import Blobs
 from .changes import KeptSession
 from .effects import Discard, Effect, Hook, Note, Peer, Send
 from .ends import end_facts
+from .estimates import Estimate
 from .gates import Gates
 from .handing import enqueue
 from .jobs import LEASED, MOST_TRIED, NOTHING, Job, Step
 from .keeping import Keeping
+from .needs import class_on
 from .ordering import OrderKey, order_key
 from .patience import Fading, Patience
 from .peers import NOBODY, Session, Worker
 from .poison import Poison
 from .profiles import Profiles
-from .recovering import ALONE
+from .queues import Queues
+from .settings import Settings
 from .sharing import Sharing
 from .waiting import Waiting
 
@@ -36,11 +40,11 @@ GIVEN_UP_S: Final = 60.0
 class Book:
     """Jobs, queue, connected peers and profiles: the state all handlers share."""
 
-    def __init__(self, epoch: int, pid: int, profiles: Profiles, on_end: str = "") -> None:
+    def __init__(self, epoch: int, pid: int, profiles: Profiles, settings: Settings) -> None:
         self.epoch = epoch
         self.pid = pid
         # The hook for the end of every job, if there is one.
-        self.on_end = on_end
+        self.on_end = settings.on_end
         self.jobs: dict[str, Job] = {}
         self.ended: dict[str, None] = {}
         # Of these, who has a value in the journal; and who is of no more use to anybody.
@@ -67,6 +71,11 @@ class Book:
         self.adrift = Adrift()
         self.keeping = Keeping(self.workers, self.adrift, self.retriable)
         self.changes = self.keeping.changes
+        self.queues = Queues(self.changes, settings.capacity)
+        # When the last worker joined or died: others may be about to join as well.
+        self.gathered_at = -math.inf
+        # When the worker of a device that has none now was lost.
+        self.left_at: dict[str, float] = {}
         self.blobs = Blobs(self.changes)
         self.patience = Patience()
         self.poison = Poison()
@@ -91,23 +100,17 @@ class Book:
         if not self.devices:
             return 0.0
         largest = max(self.devices.values(), key=lambda facts: facts.total_bytes)
-        found = self.profiles.estimate(job.key, largest, job.spec.memory_bytes)
+        found = self.estimate(job, largest)
         return min(1.0, found.lease_bytes / largest.total_bytes) if found else 0.0
 
-    def alone_on_bytes(self, job: Job, now: float) -> int:
-        """The size of the device for a job's last try, which it has to itself; else 0.
-
-        The largest there is, even if it has just fallen silent.
-        """
-        if job.level < ALONE:
-            return 0
-        sizes = [
-            worker.ledger.facts.total_bytes
-            for worker in self.workers.values()
-            if job.spec.pin in ("", worker.ledger.facts.uuid)
-            and (not worker.suspect or now - worker.last_report < GIVEN_UP_S)
-        ]
-        return max(sizes, default=0)
+    def estimate(self, job: Job, facts: DeviceFacts) -> Estimate | None:
+        """What a job is expected to need on each device; None if nothing was measured."""
+        spec = job.spec
+        if spec.kind == "lease":  # what its holder does with it says nothing of the next
+            return None
+        if spec.gpus not in (0, 1):
+            facts = replace(facts, device_class=class_on(facts.device_class, spec.gpus))
+        return self.profiles.estimate(job.key, facts, spec.memory_bytes)
 
     def welcome(self, peer: Peer, greeting: int = 0, protocol: int = wire.PROTOCOL) -> Send:
         message = wire.Welcome(protocol, self.epoch, self.pid, greeting)
@@ -127,6 +130,7 @@ class Book:
         for digest in set(job.digests) - job.missing:
             self.blobs.hold(digest)
         self._note_parent(job)
+        self.queues.enter(job)
         self.profiles.note_version(spec.job_type, spec.version)
         self.payload_bytes += job.payload_bytes
         if job.missing:
@@ -213,6 +217,7 @@ class Book:
 
     def withdraw(self, job: Job) -> None:
         """Take a queued job out, whether it may start or not."""
+        self.stirred = True  # a device may have been kept for it
         if job in self.gates:
             self.gates.remove(job)
         else:
@@ -231,8 +236,9 @@ class Book:
         parent.submitted_jobs = True
         self.count_in(job)
         if parent.state in LEASED:
-            if parent.job_id not in self.adrift:
-                self.workers[parent.worker].ledger.shrink_to_use(parent.job_id)
+            worker = self.workers.get(parent.worker)
+            if worker is not None and parent.job_id in worker.ledger.leases:
+                worker.ledger.shrink_to_use(parent.job_id)
             self.keeping.touch(parent)
             self.stirred = True
 
@@ -261,6 +267,7 @@ class Book:
         trial = (job.attempt, job.device, why, job.predicted_bytes, job.peak_bytes, ran_s)
         job.tried = (*job.tried, trial)[-MOST_TRIED:]
         job.take(Step.REQUEUE)
+        self.leave(job, now)
         job.runs_stand_in = False
         job.worker = job.device = ""
         job.started_at = job.begun = None
@@ -270,6 +277,8 @@ class Book:
     def end(self, job: Job, step: Step, outcome: Outcome, now: float) -> list[Effect]:
         """Record the one outcome of a job, and tell whoever waits for it."""
         job.take(step)
+        self.leave(job, now)
+        self.queues.quit(job)
         self.stirred = True  # a device may have been kept for it
         job.ended_at = now
         job.begun = None
@@ -305,6 +314,23 @@ class Book:
         if not job.watchers and not job.spec.detached:
             self.fading.add(job, now)
         return effects
+
+    def worker_at(self, name: str) -> Worker | None:
+        """The worker that a device has now."""
+        return next((one for one in self.workers.values() if one.name == name), None)
+
+    def leave(self, job: Job, now: float) -> None:
+        """The attempt is over: whatever it still has, wherever that is, can be had again."""
+        if not (job.places or job.worker):
+            return
+        if worker := self.workers.get(job.worker):
+            worker.leads.pop(job.job_id, None)
+        for name in job.places:
+            there = self.worker_at(name)
+            if there is not None and job.job_id in there.ledger.leases:
+                there.ledger.release(job.job_id, now)
+        job.places = ()
+        self.queues.release(job)
 
     def _can_be_had_again(self, job: Job) -> bool:
         """Whether to keep what this job was made of: small, and waited for by nobody."""
@@ -363,13 +389,3 @@ def facts_of(job: Job) -> dict[str, object]:
         "device": job.device,
         "peak_bytes": job.peak_bytes,
     }
-
-
-def wrong_version(peer: Peer, theirs: int) -> list[Effect]:
-    text = f"this broker speaks protocol {wire.PROTOCOL}, you speak {theirs}"
-    return [Send(peer, wire.Refused("version", text, ()))]
-
-
-def not_for_you(peer: Peer, message: wire.Message, who: str) -> list[Effect]:
-    text = f"{message.kind} is not a message of {who}"
-    return [Note(text, level="warning"), Send(peer, wire.Refused("bad-request", text, ()))]

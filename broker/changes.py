@@ -57,6 +57,9 @@ class Life:
     tried: tuple[tuple[Any, ...], ...] = ()
     # It was kept from starting once: its time to wait counts from later than its arrival.
     was_gated: bool = False
+    places: tuple[str, ...] = ()
+    # By resource and instance: exact amounts, as texts.
+    granted: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +121,7 @@ class Kept:
     cells: Iterable[tuple[CellId, Cell]] = ()
     deaths: Iterable[Death] = ()
     paused: bool = False
+    queues: str = ""
 
 
 @dataclass(slots=True)
@@ -139,6 +143,8 @@ class Batch:
     # Inputs of ended jobs that are kept no longer.
     spent: list[str] = field(default_factory=list)
     paused: bool | None = None
+    # All queues there are, if one was made or deleted.
+    queues: str | None = None
     durable: bool = False
 
     @property

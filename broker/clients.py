@@ -9,7 +9,7 @@ from grn_zmq.records import Numbered, Released
 
 from . import handing
 from .admission import Admission
-from .book import Book, facts_of, not_for_you, wrong_version
+from .book import Book, facts_of
 from .cancelling import Cancelling
 from .changes import Death
 from .effects import DiscardOf, Effect, Note, Peer, Send, Unwatch, Watch
@@ -17,6 +17,7 @@ from .jobs import LEASED, Job, State
 from .listing import Listing
 from .peers import NOBODY, Session
 from .settings import Settings
+from .turning_away import not_for_you, wrong_version
 
 # Of what a client has missed, in one message.
 _PIECES: Final = 64
@@ -100,7 +101,7 @@ class Clients:
         begun = [
             job.begun
             for worker in self._book.workers.values()
-            for job in map(self._book.jobs.__getitem__, worker.ledger.leases)
+            for job in map(self._book.jobs.__getitem__, worker.leads)
             if job.begun is not None and session.name in job.watchers
         ]
         return [

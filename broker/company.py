@@ -41,7 +41,7 @@ def of_last_resort(
 
 def _all_if_all_wait(jobs: Mapping[str, Job], workers: Mapping[str, Worker]) -> Set[str]:
     """Every leased job, if each of them waits for jobs it submitted: none would end."""
-    leased = [jobs[job_id] for worker in workers.values() for job_id in worker.ledger.leases]
+    leased = [jobs[job_id] for worker in workers.values() for job_id in worker.leads]
     if all(job.waiting_children for job in leased):
         return {job.job_id for job in leased}
     return NOBODY

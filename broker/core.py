@@ -19,12 +19,14 @@ from .invariants import check
 from .jobs import Job, Step
 from .listing import Listing
 from .orders import Orders
-from .peers import Session, Worker
-from .placing import NeedsRoom, Placed, Placer, RefusedJob
+from .peers import Session, Worker, label_of
+from .placing import Leases, NeedsRoom, Placed, Placer, RefusedJob
 from .profiles import Profiles
+from .queueing import Queueing
 from .reasons import Reasons
 from .restoring import restore
 from .retention import Retention
+from .runs import run_of
 from .scheduler import Hold
 from .settings import Settings
 from .stopping import Stopping
@@ -41,7 +43,7 @@ class BrokerCore:
         profiles: Profiles | None = None,
     ) -> None:
         self._settings = settings = settings or Settings()
-        self.book = book = Book(epoch, pid, profiles or Profiles(), settings.on_end)
+        self.book = book = Book(epoch, pid, profiles or Profiles(), settings)
         self._fleet = Fleet(book, settings)
         self._placer = Placer(book, settings)
         self._cancelling = Cancelling(book)
@@ -50,7 +52,10 @@ class BrokerCore:
         self.retention = Retention(book)
         listing = Listing(book, self._reasons.why)
         self._clients = Clients(book, settings, self._cancelling, listing)
-        self._orders = Orders(book, self._placer, self._reasons, listing, self.retention)
+        queueing = Queueing(book, settings, self._cancelling)
+        self._orders = Orders(
+            book, self._placer, self._reasons, listing, self.retention, queueing
+        )
         self._stopping = Stopping(book, self._cancelling)
 
     def restore(self, kept: Kept, now: float) -> list[Effect]:
@@ -163,9 +168,10 @@ class BrokerCore:
                 why = {job.job_id: self._reason(job, now) for job in impatient}
                 effects += self._cancelling.expire(now, why)
             effects += self._stopping.go_on(now)
-            if not self.book.gates.stirred:
+            if not (impatient or self.book.gates.stirred):
                 return effects
-            effects += self._gating.go_on(now)  # some waited for those that ended just now
+            # Some waited for those that ended just now, or a device was kept for them.
+            effects += self._gating.go_on(now)
 
     def _reason(self, job: Job, now: float) -> str:
         hold = self._reasons.why(job, now)
@@ -181,14 +187,13 @@ class BrokerCore:
         runs: dict[str, list[Run]] = {}
         for verdict in self._placer.run(now, everything=everything):
             match verdict:
-                case Placed(job, worker, lease):
-                    self._assign(job, worker)
-                    runs.setdefault(worker.incarnation, []).append(self._run(job, worker))
-                    job.predicted_bytes = lease.estimate.expected_bytes if lease.estimate else 0
-                    facts = {**facts_of(job), "lease_bytes": lease.lease_bytes}
-                    effects.append(Note("placed", {**facts, "measuring": lease.measuring}))
-                case RefusedJob(job, need_bytes, largest_bytes):
-                    outcome = outcome_without_result(job, now, "JobTooLarge")
+                case Placed(job, worker, leases):
+                    effects.append(self._assign(job, worker, leases))
+                    run = run_of(self.book, job, worker, leases)
+                    runs.setdefault(worker.incarnation, []).append(run)
+                case RefusedJob(job, need_bytes, largest_bytes, text):
+                    kind = "JobNotStarted" if text else "JobTooLarge"
+                    outcome = outcome_without_result(job, now, kind, text)
                     outcome = replace(
                         outcome, need_bytes=need_bytes, largest_bytes=largest_bytes
                     )
@@ -200,42 +205,22 @@ class BrokerCore:
             effects += self._sends(self.book.workers[incarnation], assigned)
         return effects
 
-    def _assign(self, job: Job, worker: Worker) -> None:
+    def _assign(self, job: Job, worker: Worker, leases: Leases) -> Note:
         job.take(Step.PLACE)
         job.attempt += 1
         job.worker = worker.incarnation
-        job.device = worker.label
-        measuring = worker.ledger.leases[job.job_id].measuring
+        job.places = tuple(one.name for one, _ in leases)
+        job.device = label_of([one for one, _ in leases])
+        worker.leads[job.job_id] = job.attempt
+        lease = leases[0][1] if leases else None
+        measuring = lease is not None and lease.measuring
+        found = lease.estimate if lease else None
+        job.predicted_bytes = found.expected_bytes if found else 0
         job.runs_stand_in = measuring and job.spec.has_stand_in and not job.stand_in_done
         self.book.keeping.touch(job)
-
-    def _run(self, job: Job, worker: Worker) -> Run:
-        spec = job.spec
-        session = self.book.sessions.get(job.session)
-        return Run(
-            job_id=job.job_id,
-            attempt=job.attempt,
-            job_type=spec.job_type,
-            session=job.session,
-            kind=spec.kind,
-            lease_bytes=worker.ledger.leases[job.job_id].lease_bytes,
-            stand_in=job.runs_stand_in,
-            function=spec.function,
-            context=spec.context,
-            stdin=spec.stdin,
-            reuse=spec.reuse,
-            pid=session.pid if session else 0,
-            enforce=spec.enforce,
-            young=self.book.profiles.young(job.key, worker.ledger.facts.device_class),
-            payload=spec.payload,
-            detached=spec.detached,
-            time_limit_s=spec.time_limit_s,
-            grace_s=spec.grace_s,
-            token=spec.token,
-            number=job.number,
-            name=spec.name,
-            variables=spec.variables,
-        )
+        lease_bytes = lease.lease_bytes if lease else 0
+        facts = {**facts_of(job), "lease_bytes": lease_bytes, "measuring": measuring}
+        return Note("placed", facts)
 
     def _sends(self, worker: Worker, runs: list[Run]) -> list[Effect]:
         """Assign the runs in messages of bounded size, what they share before them."""
@@ -255,6 +240,10 @@ class BrokerCore:
         return effects
 
     def _share(self, run: Run) -> float:
-        texts = (run.job_type, run.session, run.function, run.context, run.stdin, run.token)
+        texts = (
+            *(run.job_type, run.session, run.function, run.context, run.stdin, run.token),
+            *(run.name, run.environment, *run.prefix, str(run.granted)),
+            *(text for pair in run.variables.items() for text in pair),
+        )
         size = self.book.jobs[run.job_id].payload_bytes
         return share_of_message(*texts, payload_bytes=size)

@@ -56,6 +56,7 @@ class Meta:
     jobs: int = 0
     commits: int = 0
     paused: bool = False
+    queues: str = ""
 
     @property
     def tally(self) -> str:
@@ -140,6 +141,7 @@ def read_meta(connection: Connection) -> Meta:
             jobs,
             commits,
             bool(int(found.get("paused", 0))),
+            found.get("queues", ""),
         )
     except (KeyError, ValueError) as error:
         raise BadRow(f"meta says nothing of {error}") from None

@@ -10,7 +10,8 @@ from grn_zmq.batches import batches, share_of_message
 from grn_zmq.cellbounds import MOST
 from grn_zmq.facts import CellRow
 from grn_zmq.limits import MAX_NAME
-from grn_zmq.records import require, require_scalar
+from grn_zmq.records import require_scalar
+from grn_zmq.requiring import require
 
 from .book import Book
 from .cells import By, Cell, CellId, key_of

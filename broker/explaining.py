@@ -1,10 +1,11 @@
 """Why a job waits, for people: the limit that binds, every device in figures, what ends it."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
-from grn_zmq.facts import DeviceReason, Reason
+from grn_zmq.amounts import format_amount
+from grn_zmq.facts import DeviceReason, Reason, ResourceReason
 from grn_zmq.units import format_bytes, format_seconds
 
 from .book import Book
@@ -19,7 +20,9 @@ from .views import why_ended
 MOST_BLOCKERS: Final = 20
 
 _UNTIL: Final = {
-    Why.NO_DEVICE: "until a worker joins: `grn start` starts them, its log says what is wrong",
+    Why.NO_DEVICE: "until a worker joins: `grn start` starts them, or `grn-workers` where the "
+    "broker runs already; their log says what is wrong",
+    Why.ENVIRONMENT: "until a worker that offers it joins: see `grn environments`",
     Why.DRAINING: "until broker and workers are started again",
     Why.PAUSED: "until `grn resume`",
 }
@@ -53,6 +56,23 @@ class Explaining:
             self._until(job, hold, views, blockers, now),
             tuple(one.number for one in blockers),
             tuple(self._device(view) for view in views),
+            self._resources(job),
+        )
+
+    def _resources(self, job: Job) -> tuple[ResourceReason, ...]:
+        """What it needs of its queue, with what is left of each and who has the rest."""
+        queue, jobs = self._book.queues.of(job), self._book.jobs
+        return tuple(
+            ResourceReason(
+                name=one.resource,
+                needed=format_amount(one.needed),
+                left=format_amount(one.most_left),
+                capacity=format_amount(one.capacity),
+                holders=tuple(
+                    jobs[holder].number for holder in queue.pools.holders(one.resource)
+                )[:MOST_BLOCKERS],
+            )
+            for one in queue.pools.figures(queue.needs(job.spec))
         )
 
     def _reason(
@@ -63,20 +83,22 @@ class Explaining:
         until: str,
         blockers: tuple[int, ...] = (),
         devices: tuple[DeviceReason, ...] = (),
+        resources: tuple[ResourceReason, ...] = (),
     ) -> Reason:
-        return Reason(
-            job.job_id, job.number, job.state.value, code, text, until, blockers, devices
-        )
+        job_id, number, state = job.job_id, job.number, job.state.value
+        return Reason(job_id, number, state, code, text, until, blockers, devices, resources)
 
     def _of_another(self, job: Job) -> Reason:
         if job.state in LEASED:
-            text = f"it does not wait: it is {job.state.value} on {job.device}"
+            where = f"on {job.device}" if job.device else "without a device"
+            text = f"it does not wait: it is {job.state.value} {where}"
             return self._reason(job, "running", text, "")
         outcome = job.outcome
         never = outcome is not None and outcome.error_type == "JobTooLarge"
         said = why_ended(job)
         text = f"it does not wait: it {_word(job.state)}{': ' if said else ''}{said}"
-        devices = tuple(self._device(view) for view in self._placer.look(job, 0.0) if never)
+        views = self._placer.look(job, 0.0) if never else []
+        devices = tuple(self._device(view) for view in views)
         return self._reason(job, "never-fits" if never else "ended", text, "", (), devices)
 
     def _device(self, view: DeviceView) -> DeviceReason:
@@ -111,11 +133,30 @@ class Explaining:
             case Why.RESERVED:
                 kept = self._placer.kept_for
                 return [jobs[kept]] if kept in jobs else []
+            case Why.RESOURCE:
+                return self._holders(job)
+            case Why.DEVICES:
+                led = [one for view in views for one in self._leases_of(view)]
+                return [jobs[one] for one in dict.fromkeys(led)][:MOST_BLOCKERS]
             case Why.NO_ROOM | Why.NO_PLACE | Why.NO_IDLE_DEVICE if views:
                 best = max(views, key=lambda one: one.spare_bytes)
                 leases = self._book.workers[best.worker].ledger.leases
                 return [jobs[one] for one in leases][:MOST_BLOCKERS]
         return []
+
+    def _leases_of(self, view: DeviceView) -> Iterable[str]:
+        return self._book.workers[view.worker].ledger.leases
+
+    def _holders(self, job: Job) -> list[Job]:
+        """Who has what its queue has too little of."""
+        queue = self._book.queues.of(job)
+        holders = queue.running
+        if not queue.full():
+            needs = queue.needs(job.spec)
+            lacking = [one.resource for one in queue.pools.lacking(needs)]
+            holders = {one for name in lacking for one in queue.pools.holders(name)}
+        found = sorted((self._book.jobs[one] for one in holders), key=lambda one: one.number)
+        return found[:MOST_BLOCKERS]
 
     def _alike(self, job: Job) -> list[Job]:
         """Those of its type that run: what they turn out to need decides."""
@@ -152,8 +193,9 @@ class Explaining:
                 return f"until {_numbers(blockers, 'has', 'have')} started" if named else ""
             case Why.NO_ROOM:
                 return self._until_room(views, named, job, now)
-            case Why.NO_PLACE:
-                return f"until one of {_listed(blockers)} has ended" if named else ""
+            case Why.NO_PLACE | Why.RESOURCE | Why.DEVICES:
+                one = "one of " if len(blockers) > 1 else ""
+                return f"until {one}{_listed(blockers)} has ended" if named else ""
             case Why.NO_IDLE_DEVICE:
                 return f"until {named} ended{self._expected(job, now)}" if named else ""
         return _UNTIL.get(hold.why, "")
@@ -177,6 +219,8 @@ def _of_device(view: DeviceView, worker: Worker) -> str:
         return "too small"
     if view.closed:
         return "somebody has it alone"
+    if view.strangers:
+        return "other programs use it"
     if not view.has_place:
         return "as many jobs as it may have"
     if view.held_for:

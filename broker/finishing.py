@@ -39,17 +39,17 @@ class Finishing:
     def finish(self, job: Job, worker: Worker, result: Result, now: float) -> list[Effect]:
         """A worker tells how an attempt ended."""
         ledger = worker.ledger
-        lease = ledger.leases[job.job_id]
+        lease = ledger.leases.get(job.job_id)
         ran_out = result.outcome == "oom"
-        culprit = ran_out and is_culprit(lease, ledger, result)
-        company = ledger.release(job.job_id, now)
-        proof = ran_out and proved(
-            job,
-            lease,
-            ledger,
-            self._book.devices,
-            wanted_bytes=result.peak_bytes + result.asked_bytes,
-        )
+        culprit = proof = False
+        company = 1.0
+        if lease is not None:
+            culprit = ran_out and is_culprit(lease, ledger, result)
+            company = ledger.release(job.job_id, now)
+            wanted = result.peak_bytes + result.asked_bytes
+            proof = ran_out and proved(
+                job, lease, ledger, self._book.devices, wanted_bytes=wanted
+            )
         self._book.stirred = True
         job.peak_bytes = max(job.peak_bytes, result.peak_bytes)
         succeeded = result.outcome == "succeeded"
@@ -76,7 +76,7 @@ class Finishing:
             outcome = replace(outcome, error_text=text)
         elif may_retry(job, result.outcome, result.error_type, result.error_bases):
             return [*_unwanted(result), *self._retry(job, result.outcome, now)]
-        if succeeded:
+        if succeeded and job.spec.gpus == 1 and job.spec.kind != "lease":
             outcome = replace(outcome, fit=self._learning.how_many_fit(job, ledger))
         step = _STEPS.get(result.outcome, Step.RAISE)
         return self._book.end(job, step, outcome, now)
@@ -122,9 +122,9 @@ class Finishing:
     def blame(self, worker: Worker, now: float) -> list[Effect]:
         """A worker died, and not by order: those that ran on it share the blame."""
         types = {
-            lease.job_type
-            for lease in worker.ledger.leases.values()
-            if self._book.jobs[lease.job_id].state is State.RUNNING
+            self._book.jobs[job_id].spec.job_type
+            for job_id in worker.leads
+            if self._book.jobs[job_id].state is State.RUNNING
         }
         effects: list[Effect] = []
         for job_type in sorted(types):

@@ -1,9 +1,9 @@
 """What workers report: what their device has, how attempts start and end."""
 
 from grn_zmq import wire
-from grn_zmq.records import AttemptId, Piece
+from grn_zmq.records import AttemptId, Piece, Use
 
-from .book import Book, facts_of, not_for_you
+from .book import Book, facts_of
 from .effects import Discard, Effect, Note, Peer, Send
 from .ends import outcome_without_result
 from .finishing import Finishing
@@ -12,6 +12,7 @@ from .jobs import Job, State, Step
 from .learning import Learning
 from .peers import NOBODY, Worker
 from .settings import Settings
+from .turning_away import not_for_you
 
 
 class Fleet:
@@ -76,28 +77,34 @@ class Fleet:
         ledger = worker.ledger
         free_bytes, idle_bytes = ledger.free_bytes(), ledger.idle_bytes
         # Whoever grows may be a parent, whose bytes do not count against those it waits for.
-        shrunk = message.foreign_bytes < ledger.foreign_bytes
+        shrunk = message.foreign_bytes < ledger.foreign_bytes + ledger.guest_bytes
         ledger.used_bytes = message.used_bytes
-        ledger.foreign_bytes = message.foreign_bytes
+        ledger.foreign_bytes = max(0, message.foreign_bytes - ledger.guest_bytes)
         ledger.idle_bytes = message.idle_bytes
         ledger.utilisation = message.utilisation
         ledger.temperature_c = message.temperature_c
         ledger.processes = message.processes
         worker.idle_asked = worker.idle_asked and message.idle_bytes > 0
         for use in message.uses:
-            lease = ledger.leases.get(use.job_id)
-            if lease is not None and lease.attempt == use.attempt:
-                charged_bytes = lease.charged_bytes
-                ledger.note_use(lease, use.used_bytes, now)
-                lease.pid = use.pid
-                shrunk |= lease.charged_bytes < charged_bytes
-                self._learning.notice_growth(lease, ledger)
+            shrunk |= self._note_use(worker, use, now)
         effects = self._learning.notice_settled(worker, now)
         more = ledger.free_bytes() > free_bytes or ledger.idle_bytes != idle_bytes
         if more or shrunk or worker.suspect:
             self._book.stirred = ledger.opened = True
         worker.suspect = worker.leaving
         return effects
+
+    def _note_use(self, worker: Worker, use: Use, now: float) -> bool:
+        """Take what a job uses on a device; say whether that costs the device less now."""
+        there = self._book.worker_at(use.device) if use.device else worker
+        lease = there.ledger.leases.get(use.job_id) if there is not None else None
+        if there is None or lease is None or lease.attempt != use.attempt:
+            return False
+        charged_bytes = lease.charged_bytes
+        there.ledger.note_use(lease, use.used_bytes, now)
+        lease.pid = use.pid
+        self._learning.notice_growth(lease, there.ledger)
+        return lease.charged_bytes < charged_bytes
 
     def _on_started(self, worker: Worker, message: wire.Started, now: float) -> list[Effect]:
         effects: list[Effect] = []
@@ -173,7 +180,6 @@ class Fleet:
         for one in message.attempts:
             job = self._job_of(worker, one.job_id, one.attempt)
             if job is not None and job.state is State.ASSIGNED:
-                worker.ledger.release(job.job_id, now)
                 effects += self._finishing.give_back(job, "declined: placed again", now)
         return effects
 
@@ -183,14 +189,10 @@ class Fleet:
         worker = self._book.workers.get(job.worker)
         if worker is None or job.state is not State.ASSIGNED:
             return []
-        worker.ledger.release(job_id, now)
         job.unstarted += 1
         outcome = outcome_without_result(job, now, "JobNotStarted", why)
         return self._book.end(job, Step.RAISE, outcome, now)
 
     def _job_of(self, worker: Worker, job_id: str, attempt: int) -> Job | None:
         """The job behind a worker's message, if the worker still speaks for its attempt."""
-        lease = worker.ledger.leases.get(job_id)
-        if lease is None or lease.attempt != attempt:
-            return None
-        return self._book.jobs[job_id]
+        return self._book.jobs[job_id] if worker.leads.get(job_id) == attempt else None

@@ -1,9 +1,11 @@
 """A worker greets: who it is, what it still has, and what becomes of what it had."""
 
+import math
+
 from grn_zmq import wire
 from grn_zmq.records import AttemptId, Held, Released
 
-from .book import Book, facts_of, wrong_version
+from .book import Book, facts_of
 from .changes import Life
 from .company import ancestors
 from .effects import Effect, Note, Peer, Send, Watch
@@ -12,7 +14,9 @@ from .jobs import Job, State
 from .ledger import Lease, Ledger
 from .peers import Worker
 from .reconciling import Verdict, judge
+from .runs import INLINE, run_of
 from .settings import Settings
+from .turning_away import wrong_version
 
 
 class Greetings:
@@ -56,13 +60,32 @@ class Greetings:
         self._book.workers[message.incarnation] = worker
         self._book.devices[message.worker] = message.device
         self._book.devices_changed = True
+        self._book.gathered_at = now
+        self._book.left_at.pop(worker.name, None)
         self.by_peer[peer] = worker
+        self._take_guests(worker, now)
         return worker
+
+    def _take_guests(self, worker: Worker, now: float) -> None:
+        """Jobs that another worker leads have this device too, whoever came back first."""
+        led = [one for other in self._book.workers.values() for one in other.leads]
+        for job in map(self._book.jobs.__getitem__, (*led, *self._book.adrift)):
+            if worker.name in job.places[1:]:
+                lease = Lease(
+                    job.job_id,
+                    job.attempt,
+                    worker.ledger.facts.total_bytes,
+                    job.key,
+                    alone=True,
+                    guest=True,
+                    beside=ancestors(job, self._book.jobs),
+                )
+                worker.ledger.adopt(lease, now)
 
     def _moved(self, worker: Worker, peer: Peer, message: wire.Greet, now: float) -> None:
         """The same incarnation on another connection: what it lacks is in its inventory."""
         self.by_peer.pop(worker.peer, None)
-        for job_id in list(worker.ledger.leases):
+        for job_id in list(worker.leads):
             self.set_adrift(self._book.jobs[job_id], worker, now, now)
         worker.peer = peer
         worker.greeting = message
@@ -84,8 +107,11 @@ class Greetings:
         if not worker.leaving:
             effects += self._finishing.blame(worker, now)
         until = now + self._settings.return_s
-        for job_id in list(worker.ledger.leases):
+        for job_id in list(worker.leads):
             self.set_adrift(self._book.jobs[job_id], worker, until, now)
+        self._book.gathered_at = now
+        # Who left by order does not come back in a moment.
+        self._book.left_at[worker.name] = -math.inf if worker.leaving else now
         self._book.adrift.note_death(worker.greeting.worker)
         del self._book.workers[worker.incarnation]
         self.by_peer.pop(worker.peer, None)
@@ -95,7 +121,9 @@ class Greetings:
     def set_adrift(self, job: Job, worker: Worker, until: float, now: float) -> None:
         """Keep what the job was promised until its worker is heard of again."""
         life = self._book.keeping.life_of(job)
-        worker.ledger.release(job.job_id, now)
+        worker.leads.pop(job.job_id)
+        if job.job_id in worker.ledger.leases:
+            worker.ledger.release(job.job_id, now)
         self._book.adrift.add(life, until)
 
     def give_up_absent(self, now: float) -> list[Effect]:
@@ -129,6 +157,10 @@ class Greetings:
                 assert mine is not None
                 effects += self._adopt(job, life, worker, released, now)
                 del held[life.job_id, life.attempt]
+            elif mine is not None and self._goes_on(job, mine, life, message):
+                adopted = self._adopt(job, life, worker, released, now)
+                effects += [*self._again(job, worker), *adopted]
+                del held[life.job_id, life.attempt]
             elif verdict is Verdict.NEVER:
                 effects += self._finishing.give_back(job, "never started: placed again", now)
             else:
@@ -150,22 +182,10 @@ class Greetings:
         self, job: Job, life: Life, worker: Worker, released: Released | None, now: float
     ) -> list[Effect]:
         """Go on with an attempt that its worker still has."""
-        beside = ancestors(job, self._book.jobs)
-        lease = Lease(
-            job.job_id,
-            job.attempt,
-            life.lease_bytes,
-            job.key,
-            measuring=life.measuring and not self._is_measured(job),
-            beside=beside,
-            estimate=self._book.profiles.estimate(
-                job.key, worker.ledger.facts, job.spec.memory_bytes
-            ),
-            alone=life.alone,
-        )
-        worker.ledger.adopt(lease, now)
+        worker.leads[job.job_id] = job.attempt
         job.worker = worker.incarnation
-        job.device = worker.label
+        if worker.name in job.places:
+            self._adopt_lease(job, life, worker, now)
         self._book.keeping.touch(job)
         effects: list[Effect] = [Note("its worker still has it", facts_of(job))]
         if released is not None:
@@ -174,6 +194,41 @@ class Greetings:
             attempt = AttemptId(job.job_id, job.attempt)
             effects += self._book.end_attempts(worker, "terminate", [attempt])
         return effects
+
+    def _goes_on(self, job: Job, mine: Held, life: Life, message: wire.Greet) -> bool:
+        """Whether a body that runs in its caller has outlived the worker that watched it."""
+        return (
+            job.spec.kind in INLINE
+            and mine.state == "interrupted"
+            and life.boot_id == message.boot_id
+            and job.session in self._book.sessions
+        )
+
+    def _again(self, job: Job, worker: Worker) -> list[Effect]:
+        """Have the next incarnation of a worker watch the same attempt."""
+        leases = tuple(
+            (there, there.ledger.leases[job.job_id])
+            for there in map(self._book.worker_at, job.places)
+            if there is not None and job.job_id in there.ledger.leases
+        )
+        run = run_of(self._book, job, worker, leases)
+        fetch = (job.job_id,) if job.stored and job.payload_bytes else ()
+        return [Send(worker.peer, wire.Assign(self._book.epoch, (run,)), fetch)]
+
+    def _adopt_lease(self, job: Job, life: Life, worker: Worker, now: float) -> None:
+        beside = ancestors(job, self._book.jobs)
+        lease = Lease(
+            job.job_id,
+            job.attempt,
+            life.lease_bytes,
+            job.key,
+            measuring=life.measuring and not self._is_measured(job),
+            beside=beside,
+            estimate=self._book.estimate(job, worker.ledger.facts),
+            alone=life.alone,
+            declared=job.spec.share != "",
+        )
+        worker.ledger.adopt(lease, now)
 
     def _is_measured(self, job: Job) -> bool:
         """Whether another run of its type is being measured since it was away."""

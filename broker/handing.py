@@ -5,7 +5,6 @@ those, however many of its jobs end.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
 from grn_zmq import wire
@@ -88,8 +87,5 @@ def _ended(job: Job, session: Session) -> Send:
     outcome = job.outcome
     assert outcome is not None
     stored = bool(job.result_bytes) and not outcome.payload
-    if session.protocol == wire.PROTOCOL_BEFORE and outcome.outcome in ("timed-out", "expired"):
-        # What it does not know is a failure to it.
-        outcome = replace(outcome, outcome="failed", error_type=outcome.outcome)
     message = wire.Ended((outcome,))
     return Send(session.peer, message, (job.job_id,) if stored else (), session.protocol)

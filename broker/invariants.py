@@ -10,6 +10,8 @@ def check(book: Book) -> None:
     """Assert every rule of the system; a new rule is a new function here first."""
     _queue_holds_exactly_the_queued(book)
     _leases_belong_to_running_attempts(book)
+    _several_devices_are_all_or_none(book)
+    _resources_are_held_by_who_runs(book)
     _who_is_adrift_waits_for_an_absent_worker(book)
     _sessions_know_what_is_bound_to_them(book)
     _no_grant_exceeds_its_device(book)
@@ -35,19 +37,66 @@ def _queue_holds_exactly_the_queued(book: Book) -> None:
 
 
 def _leases_belong_to_running_attempts(book: Book) -> None:
-    holders: dict[str, str] = {}
+    """Who leads a job answers for it; its leases are where the job says, each once."""
+    leaders: dict[str, str] = {}
+    for worker in book.workers.values():
+        for job_id, attempt in worker.leads.items():
+            assert job_id not in leaders, f"{job_id} is led twice"
+            leaders[job_id] = worker.incarnation
+            assert attempt == book.jobs[job_id].attempt, "an older attempt is led"
+    for job in book.jobs.values():
+        leader = leaders.get(job.job_id)
+        adrift = job.job_id in book.adrift
+        assert (job.state in LEASED) == (leader is not None or adrift), f"{job.job_id}: leader?"
+        assert leader is None or not adrift, f"{job.job_id} is adrift and has a leader"
+        assert leader is None or job.worker == leader, f"{job.job_id} is led elsewhere"
+        assert job.state in LEASED or not job.places, f"{job.job_id} has devices and runs not"
+    _leases_are_where_their_jobs_are(book)
+
+
+def _leases_are_where_their_jobs_are(book: Book) -> None:
     for worker in book.workers.values():
         for job_id, lease in worker.ledger.leases.items():
-            assert job_id not in holders, f"{job_id} has two leases"
-            holders[job_id] = worker.incarnation
-            assert lease.attempt == book.jobs[job_id].attempt, "a lease of an older attempt"
+            job = book.jobs[job_id]
+            assert lease.attempt == job.attempt, "a lease of an older attempt"
             assert lease.lease_bytes >= 0, "a promise below zero"
+            assert worker.name in job.places, f"{job_id} has a lease nobody knows of"
+            assert lease.guest == (job.places[0] != worker.name), f"{job_id}: guest?"
     for job in book.jobs.values():
-        leased = holders.get(job.job_id)
-        adrift = job.job_id in book.adrift
-        assert (job.state in LEASED) == (leased is not None or adrift), f"{job.job_id}: lease?"
-        assert leased is None or not adrift, f"{job.job_id} is adrift and has a lease"
-        assert leased is None or job.worker == leased, f"{job.job_id} is charged elsewhere"
+        for name in job.places:
+            there = book.worker_at(name)
+            away = there is None or (name == job.places[0] and job.job_id in book.adrift)
+            held = there is not None and job.job_id in there.ledger.leases
+            assert held != away, f"{job.job_id} on {name}: lease {held}, away {away}"
+
+
+def _resources_are_held_by_who_runs(book: Book) -> None:
+    book.queues.check()
+    for queue in book.queues:
+        inside = {one.job_id for one in book.jobs.values() if one.live and one.spec.queue}
+        assert queue.inside == {
+            one for one in inside if book.jobs[one].spec.queue == queue.name
+        }
+        for job_id in queue.running:
+            job = book.jobs[job_id]
+            assert job.state in LEASED, f"{job_id} has resources and runs not"
+            assert job.spec.queue == queue.name, f"{job_id} is in another queue"
+    for job in book.jobs.values():
+        if job.state in LEASED:
+            queue_of = book.queues.of(job)
+            assert job.job_id in queue_of.running, f"{job.job_id} runs and is not counted"
+            assert job.granted.keys() == queue_of.needs(job.spec).keys() or queue_of.closing, (
+                f"{job.job_id} lacks something"
+            )
+        else:
+            assert not job.granted, f"{job.job_id} has resources and runs not"
+
+
+def _several_devices_are_all_or_none(book: Book) -> None:
+    for job in book.jobs.values():
+        if job.state in LEASED and job.spec.gpus >= 0:
+            assert len(job.places) == job.spec.gpus, f"{job.job_id} has {job.places}"
+        assert len(set(job.places)) == len(job.places), f"{job.job_id}: one device twice"
 
 
 def _who_is_adrift_waits_for_an_absent_worker(book: Book) -> None:

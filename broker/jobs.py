@@ -8,6 +8,7 @@ from typing import Any, Final
 from grn_zmq.records import Begun, JobSpec, Outcome
 
 from .cells import Key
+from .needs import Granted
 from .specs import bare, digest_of, shared_key
 
 NOTHING: Final[Set[str]] = frozenset()
@@ -99,7 +100,7 @@ class Job:
     shared with equal jobs; nor is the payload of its outcome here, of which `result_bytes` stay
     known. `unstarted` attempts are proved never to have
     begun; `retried` ones were allowed by its retries. It may not start while it is `held`, too
-    `early`, or `after` jobs that have not ended.
+    `early`, or `after` jobs that have not ended. `granted` are the named resources it has.
     """
 
     spec: JobSpec
@@ -111,6 +112,9 @@ class Job:
     attempt: int = 0
     worker: str = ""
     device: str = ""
+    # The workers, by device, on whose ledgers it has a lease: first the one that leads it.
+    places: tuple[str, ...] = ()
+    granted: Granted = field(default_factory=dict)
     started_at: float | None = None
     ended_at: float | None = None
     peak_bytes: int = 0

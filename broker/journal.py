@@ -124,6 +124,7 @@ class Journal:
                 cells=list(self._cells.load()),
                 deaths=self._surroundings.deaths(times),
                 paused=self._meta.paused,
+                queues=self._meta.queues,
             )
 
     def _jobs(self, times: Times) -> Iterator[KeptJob]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from .adrift import Adrift
 from .changes import Batch, Changes, End, Life, NewJob
 from .jobs import LEASED, Job, State
+from .needs import as_texts
 from .peers import Worker
 from .specs import shared
 
@@ -55,6 +56,7 @@ class Keeping:
             job_id=job.job_id,
             attempt=job.attempt,
             state=(State.ASSIGNED if job.state in LEASED else State.QUEUED).value,
+            device=job.device,
             runs_stand_in=job.runs_stand_in,
             stand_in_done=job.stand_in_done,
             cancelling=job.cancelling,
@@ -70,22 +72,25 @@ class Keeping:
             held=job.held,
             tried=job.tried,
             was_gated=job.opened_at > 0.0 or job.gated,
+            places=job.places,
+            granted=as_texts(job.granted),
         )
         return life_on(self._workers[job.worker], life) if job.state in LEASED else life
 
 
 def life_on(worker: Worker, life: Life) -> Life:
     """The same, with where the job was placed and what it was promised there."""
-    lease = worker.ledger.leases[life.job_id]
-    return replace(
+    life = replace(
         life,
-        worker=worker.greeting.worker,
+        worker=worker.name,
         incarnation=worker.incarnation,
         boot_id=worker.greeting.boot_id,
-        device=worker.label,
-        lease_bytes=lease.lease_bytes,
-        measuring=lease.measuring,
-        alone=lease.alone,
+    )
+    lease = worker.ledger.leases.get(life.job_id)
+    if lease is None:  # it needs no device
+        return life
+    return replace(
+        life, lease_bytes=lease.lease_bytes, measuring=lease.measuring, alone=lease.alone
     )
 
 

@@ -10,6 +10,7 @@ from .effects import Effect, Note
 from .estimates import Estimate, Kind, from_settled
 from .jobs import Job
 from .ledger import ALONE_COMPANY, GROWTH, MOST_PER_DEVICE, Lease, Ledger
+from .needs import class_on
 from .peers import Worker
 from .profiles import Observed
 from .settings import Settings
@@ -62,7 +63,10 @@ class Learning:
         began = result.error_type != "JobNotStarted"
         if result.outcome not in _TEACH or ended_by_us or not began:
             return
-        profiles, device_class = self._book.profiles, ledger.facts.device_class
+        if job.spec.kind == "lease" or not job.spec.gpus:
+            return
+        profiles = self._book.profiles
+        device_class = class_on(ledger.facts.device_class, job.spec.gpus)
         solo_s = profiles.solo_s(job.key, device_class)
         succeeded = result.outcome == "succeeded"
         if succeeded and not job.runs_stand_in:
@@ -88,7 +92,7 @@ class Learning:
 
     def how_many_fit(self, job: Job, ledger: Ledger) -> int:
         """How many such jobs an empty device of this kind takes by what is known now."""
-        found = self._book.profiles.estimate(job.key, ledger.facts)
+        found = self._book.estimate(job, ledger.facts)
         if found is None or found.sure_bytes > ledger.facts.total_bytes:
             return 0
         most = ledger.max_jobs or MOST_PER_DEVICE

@@ -51,10 +51,16 @@ class Lease:
     settled: bool = False
     granted_at: float = 0.0
     grown_at: float = 0.0
+    # When something was last seen to happen on the device for its holder.
+    used_at: float = 0.0
     grown_to_bytes: int = 0
     job_seconds: float = 0.0
     # Of the process that runs the body, once its worker has told.
     pid: int = 0
+    # Whether another worker leads the job: what it uses here is foreign to ours.
+    guest: bool = False
+    # Whether its size was declared, and so needs no margin.
+    declared: bool = False
 
     @property
     def job_type(self) -> str:
@@ -164,6 +170,16 @@ class Ledger:
         return self._load
 
     @property
+    def all_declared(self) -> bool:
+        """Whether nobody here may be larger than was thought."""
+        return all(one.declared for one in self.leases.values())
+
+    @property
+    def guest_bytes(self) -> int:
+        """What jobs that other workers lead use here."""
+        return sum(one.used_bytes for one in self.leases.values() if one.guest)
+
+    @property
     def closed(self) -> bool:
         """Whether somebody here must be left alone."""
         return bool(self._loaded(NOBODY).closed_by)
@@ -194,7 +210,7 @@ class Ledger:
     def adopt(self, lease: Lease, now: float) -> None:
         """Take over a promise that was made before: it holds, whatever is free now."""
         self._count(now)
-        lease.granted_at = lease.grown_at = now
+        lease.granted_at = lease.grown_at = lease.used_at = now
         lease.job_seconds = self.job_seconds
         for one in self.leases.values():
             one.shared = lease.shared = True
@@ -218,6 +234,8 @@ class Ledger:
     def note_use(self, lease: Lease, used_bytes: int, now: float) -> None:
         if used_bytes > lease.grown_to_bytes * GROWTH:
             lease.grown_at, lease.grown_to_bytes = now, used_bytes
+        if used_bytes != lease.used_bytes or (used_bytes and self.utilisation > 0):
+            lease.used_at = now
         lease.most_used_bytes = max(lease.most_used_bytes, used_bytes)
         lease.used_bytes = used_bytes
         self._load = None

@@ -51,7 +51,7 @@ class Listing:
                 holds[alike] = hold
         adrift = job.job_id in self._book.adrift
         if job.state in LEASED and not adrift:
-            lease = self._book.workers[job.worker].ledger.leases[job.job_id]
+            lease = self._book.workers[job.worker].ledger.leases.get(job.job_id)
         owner = self._book.sessions.get(job.session)
         return job_row(job, lease, hold, owner.pid if owner else 0, now, adrift=adrift)
 

@@ -15,6 +15,7 @@ from .jobs import Job
 from .listing import Listing
 from .peers import Session
 from .placing import Placer
+from .queueing import Queueing
 from .reasons import Reasons
 from .retention import Retention
 from .scenery import Scenery
@@ -30,8 +31,10 @@ class Orders:
         reasons: Reasons,
         listing: Listing,
         retention: Retention,
+        queueing: Queueing,
     ) -> None:
         self._book = book
+        self._queueing = queueing
         self._acting = Acting(book, retention)
         self._explaining = Explaining(book, placer, reasons)
         self._scenery = Scenery(book, listing)
@@ -44,7 +47,7 @@ class Orders:
                 return [Send(session.peer, wire.JobsFound(found))]
             case wire.AskScene():
                 scene = self._scenery.scene(message.first, message.most, now)
-                return [Send(session.peer, wire.SceneIs(scene))]
+                return [Send(session.peer, wire.SceneIs(scene), protocol=session.protocol)]
             case wire.Hold():
                 return self._acting.hold(session, message, now)
             case wire.Prioritise():
@@ -57,6 +60,14 @@ class Orders:
                 return self._exchange.cells(session, message)
             case wire.PutCells():
                 return self._exchange.put(session, message, now)
+            case wire.CreateQueue():
+                return self._queueing.create(session, message, now)
+            case wire.DeleteQueue():
+                return self._queueing.delete(session, message, now)
+            case wire.AskQueues():
+                return self._queueing.show(session, message)
+            case wire.AskEnvironments():
+                return self._queueing.environments(session)
             case wire.AskJob() | wire.AskWhy() | wire.AskInputs():
                 return self._of_job(session, message, now)
 
@@ -69,9 +80,10 @@ class Orders:
         match message:
             case wire.AskJob():
                 answer = wire.JobIs(self._scenery.row(job, now), self._scenery.detail(job, now))
-                return [Send(session.peer, answer)]
+                return [Send(session.peer, answer, protocol=session.protocol)]
             case wire.AskWhy():
-                return [Send(session.peer, wire.WhyIs(self._explaining.reason(job, now)))]
+                why = wire.WhyIs(self._explaining.reason(job, now))
+                return [Send(session.peer, why, protocol=session.protocol)]
             case wire.AskInputs():
                 return [self._inputs(session, job)]
 
@@ -85,7 +97,8 @@ class Orders:
         found: tuple[Blob, ...] = tuple(blob for blob in blobs if blob is not None)
         # Its payload is in the journal only, and is added on the way out.
         spec = replace(job.spec, job_id=job.job_id)
-        return Send(session.peer, wire.InputsAre(spec, found), (job.job_id,))
+        inputs = wire.InputsAre(spec, found)
+        return Send(session.peer, inputs, (job.job_id,), session.protocol)
 
 
 def _why_not(job: Job) -> str:

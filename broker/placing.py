@@ -2,43 +2,50 @@
 
 from collections.abc import Iterator, Set
 from dataclasses import dataclass
-from itertools import islice
 from typing import Final
-
-from grn_zmq.records import DeviceFacts
 
 from . import company as companies
 from .book import Book
+from .candidates import able_devices, alone_on_bytes, count_of, eligible
 from .company import ALONE, Company, ancestors
-from .estimates import Estimate, Kind
+from .estimates import Kind
 from .jobs import Job
 from .ledger import Lease
+from .missing import Missing, least_busy
+from .needs import wants_whole
 from .peers import Worker
 from .reservations import Reservations
 from .rooms import Rooms
 from .scheduler import DeviceView, Hold, Place, Refuse, Why, Wish, decide
 from .settings import Settings
+from .sizing import Sizing
 from .viewing import view_of
 from .waiting import Heads, Waiter, WaitingClass
 
-# Classes whose need is reckoned anew in one pass.
-MOST_SIZED: Final = 64
 # How many jobs an unfinished first run vouches for; doubles with each that has settled.
 FIRST_WINDOW: Final = 2
 
 
+Leases = tuple[tuple[Worker, Lease], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Placed:
+    """A job that is about to start under this worker, with its leases, the worker's first."""
+
     job: Job
     worker: Worker
-    lease: Lease
+    leases: Leases
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedJob:
+    """A job that can never run: too large for any device, or for the reason in `text`."""
+
     job: Job
     need_bytes: int
     largest_bytes: int
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,65 +70,80 @@ class Placer:
         self._sigmas = settings.sigmas
         self._book = book
         self._reservations = Reservations(book)
-        self._stale: dict[WaitingClass, None] = {}
+        self._missing = Missing(book, settings, self._reservations)
+        self._sizing = Sizing(book, self._reservations)
 
     def run(self, now: float, *, everything: bool) -> Iterator[Verdict]:
         """Give one verdict after the other; the core must apply each before the next.
 
         Args:
-            everything: Whether anything but the arrival of jobs has changed. If not, only
-                who has just come to the head of a class can have a chance.
+            everything: Whether more than the arrival of jobs has changed; if not, only who
+                has just come to the head of a class can have a chance.
         """
-        stale = self._refresh()
+        stale = self._sizing.refresh()
         self._reservations.expire(now)
         rooms = self._rooms()
         changed = {waiting for _, waiting in stale}
         heads = Heads(self._candidates(stale, changed, rooms, everything=everything))
         while (waiting := heads.next()) is not None:
-            among = None
-            if waiting.least_bytes > rooms.opened_bytes and waiting not in changed:
-                continue  # what had opened for it is taken by now
-            if waiting.least_bytes:
-                in_time = self._reservations.do_not_mind(waiting, now)
-                among = rooms.for_need(waiting.least_bytes, waiting.variance, in_time=in_time)
-                if not among:
-                    continue
+            among = self._among(waiting, rooms, changed, now)
+            if among == []:
+                continue
             job = waiting.head
             company = Company(ancestors(job, self._jobs))
+            if company.beside and not self._missing.queue_fits(job, company.beside, now):
+                company = companies.of_last_resort(company, self._jobs, self._workers)
             decision = self._decide(job, company, now, among)
-            if (
-                isinstance(decision, Hold)
-                and company.beside
-                and decision.why is not Why.PROFILE
-            ):
-                # Waiting for memory that an ancestor holds would be waiting for oneself.
+            if isinstance(decision, Hold) and company.beside and decision.why != Why.PROFILE:
+                # Waiting for what an ancestor holds would be waiting for oneself.
                 company = companies.of_last_resort(company, self._jobs, self._workers)
                 decision = self._decide(job, company, now)
             if isinstance(decision, Hold):
                 if decision.why in (Why.NO_ROOM, Why.RESERVED):
                     yield from self._room_for(job)
+                if decision.why is Why.DEVICES and self._reservations.kept is None:
+                    # Before others take what it could have next.
+                    self._reservations.consider(now, self._is_being_measured)
+                    rooms.keep(self._reservations.kept, self._workers.values())
                 continue
             self._waiting.remove(job)
             opened = isinstance(decision, Place) and self._stop_measuring(company.beside)
             opened |= self._reservations.is_for(job)
             verdict = self._verdict(job, decision, company, now)
             yield verdict
-            self._refresh()
+            self._sizing.refresh()
             if opened:  # who had to keep away may join
                 rooms = self._rooms(anew=True)
                 heads = Heads(self._waiting.ordered()[:])
                 continue
             if isinstance(verdict, Placed):
-                rooms.look(verdict.worker)
+                for worker, _ in verdict.leases:
+                    rooms.look(worker)
             if waiting.jobs:
                 heads.again(waiting)
         if everything:
             self._reservations.consider(now, self._is_being_measured)
 
+    def _among(
+        self, waiting: WaitingClass, rooms: Rooms, changed: Set[WaitingClass], now: float
+    ) -> list[str] | None:
+        """The workers that may have room for the head of a class; None if all must be asked.
+
+        Without any there is nothing to decide, and that is so for most.
+        """
+        if waiting.needs and not self._missing.may_fit(waiting, now):
+            return []
+        if not waiting.least_bytes:
+            return None
+        may_have_opened = waiting.needs or waiting in changed
+        if waiting.least_bytes > rooms.opened_bytes and not may_have_opened:
+            return []  # what had opened for it is taken by now
+        in_time = self._reservations.do_not_mind(waiting, now)
+        return rooms.for_need(waiting.least_bytes, waiting.variance, in_time=in_time)
+
     def why(self, job: Job, now: float) -> Hold | None:
         """What a queued job waits for, as things are now."""
-        company = Company(ancestors(job, self._jobs))
-        decision = self._decide(job, company, now)
+        decision = self._decide(job, Company(ancestors(job, self._jobs)), now)
         return decision if isinstance(decision, Hold) else None
 
     def look(self, job: Job, now: float) -> list[DeviceView]:
@@ -135,19 +157,21 @@ class Placer:
     @property
     def kept_for(self) -> str:
         """The job that a device is kept for, if one is."""
-        kept = self._reservations.kept
-        return kept.job_id if kept is not None else ""
+        return self._reservations.kept.job_id if self._reservations.kept else ""
 
     def _views(
         self, job: Job, company: Company, now: float, among: list[str] | None = None
     ) -> list[DeviceView]:
-        workers = (
-            self._workers.values() if among is None else [self._workers[one] for one in among]
-        )
+        workers = eligible(self._book, job)
+        queue = self._book.queues.of(job)
+        indices = None
+        if queue.devices is not None:
+            indices = queue.able_devices(job.spec, company.beside)
         views = [
             view_of(worker, job, company, self._book, self._sigmas)
             for worker in workers
-            if not worker.suspect and job.spec.pin in ("", worker.ledger.facts.uuid)
+            if (among is None or worker.incarnation in among)
+            and (indices is None or str(worker.ledger.facts.index) in indices)
         ]
         if not company.beside:  # a device drains only once the jobs of its jobs have run
             for view in views:
@@ -180,6 +204,7 @@ class Placer:
         if not everything:
             return stale
         roomiest = rooms.opened_bytes
+        given_back, self._book.queues.opened = self._book.queues.opened, False
         some_idle = any(
             not worker.ledger.leases for worker in self._workers.values() if not worker.suspect
         )
@@ -189,78 +214,52 @@ class Placer:
             for one in self._waiting.ordered()
             if (one[1].least_bytes <= roomiest and (some_idle or not one[1].unmeasured))
             or one[1] in changed
+            or (given_back and one[1].needs)
         ]
-
-    def _refresh(self) -> list[Waiter]:
-        """Keep at hand what each waiting class needs at least; give those that changed."""
-        if self._book.devices_changed:
-            self._book.devices_changed = False
-            self._stale |= dict.fromkeys(one for _, one in self._waiting.ordered())
-        if self._profiles.changed:
-            self._stale |= dict.fromkeys(self._waiting.of_types(self._profiles.changed))
-            self._profiles.changed.clear()
-        # A type that waits with hundreds of arguments is gone through bit by bit.
-        stale = list(islice(self._stale, MOST_SIZED))
-        for waiting in stale:
-            del self._stale[waiting]
-        fresh = [one for one in dict.fromkeys(self._waiting.fresh) if one.jobs]
-        self._waiting.fresh.clear()
-        for waiting in fresh:
-            waiting.passed_s = self._reservations.started_s
-        changed = [one for one in dict.fromkeys((*stale, *fresh)) if one.jobs]
-        for waiting in changed:
-            self._size(waiting)
-        return sorted((waiting.order, waiting) for waiting in changed)
-
-    def _size(self, waiting: WaitingClass) -> None:
-        job = waiting.head
-        waiting.least_bytes = 0
-        waiting.unmeasured = False
-        waiting.duration_s = self._profiles.duration_s(job.key, "")
-        plain = not (job.spec.parent or job.spec.pin or job.level or job.spec.exclusive)
-        if not plain or job.spec.kind == "inline":
-            return
-        known: list[Estimate] = []
-        for facts in self._kinds_of_device():
-            found = self._profiles.estimate(job.key, facts, job.spec.memory_bytes)
-            if found is not None:
-                if found.lease_bytes >= facts.total_bytes:
-                    return  # to be refused, or content with less: look at it
-                known.append(found)
-        if not known:
-            waiting.unmeasured = True
-            return
-        # On an idle device the need without margin will do.
-        waiting.least_bytes = max(1, min(one.bare_bytes or one.lease_bytes for one in known))
-        waiting.variance = min(one.noise_bytes**2 + one.bias_bytes**2 for one in known)
-
-    def _kinds_of_device(self) -> list[DeviceFacts]:
-        """One device of each class and size: equal ones lead to equal estimates."""
-        kinds = {(one.device_class, one.total_bytes): one for one in self._devices.values()}
-        return list(kinds.values())
 
     def _verdict(
         self, job: Job, decision: Place | Refuse, company: Company, now: float
     ) -> Verdict:
         if isinstance(decision, Refuse):
-            return RefusedJob(job, decision.need_bytes, decision.largest_bytes)
+            return RefusedJob(job, decision.need_bytes, decision.largest_bytes, decision.text)
         worker = self._workers[decision.worker]
-        facts = worker.ledger.facts
-        estimate = self._profiles.estimate(job.key, facts, job.spec.memory_bytes)
+        parts = [(decision.worker, decision.lease_bytes)] if decision.device else []
+        leases = [
+            self._lease(self._workers[name], lease_bytes, job, decision, company, now)
+            for name, lease_bytes in (*parts, *decision.others)
+        ]
+        indices = [one.ledger.facts.index for one, _ in leases]
+        self._book.queues.grant(job, indices, company.beside)
+        self._reservations.note_grant(job, leases, now)
+        return Placed(job, worker, tuple(leases))
+
+    def _lease(
+        self,
+        worker: Worker,
+        lease_bytes: int,
+        job: Job,
+        decision: Place,
+        company: Company,
+        now: float,
+    ) -> tuple[Worker, Lease]:
+        """Promise a job what was decided on one of its devices."""
+        declared = job.spec.share != ""
         lease = Lease(
             job.job_id,
             job.attempt + 1,
-            decision.lease_bytes,
+            lease_bytes,
             job.key,
             measuring=decision.measuring,
             beside=company.beside,
             uncounted=company.uncounted,
-            estimate=estimate,
+            # Where the size was declared there is nothing to be uncertain about.
+            estimate=None if declared else self._book.estimate(job, worker.ledger.facts),
             alone=decision.alone,
+            guest=worker.incarnation != decision.worker,
+            declared=declared,
         )
         worker.ledger.grant(lease, now)
-        self._reservations.note_grant(worker, job, lease, now)
-        return Placed(job, worker, lease)
+        return worker, lease
 
     def _stop_measuring(self, job_ids: Set[str]) -> bool:
         """A parent placed only after its jobs were submitted is not measured beside them."""
@@ -280,6 +279,11 @@ class Placer:
     ) -> Place | Hold | Refuse:
         """Decide about one job, on all devices or only on those that may have room."""
         spec = job.spec
+        missing = self._missing.of(job, company.beside, now)
+        if missing is not None:
+            return missing
+        if not spec.gpus:
+            return least_busy(eligible(self._book, job), self._jobs)
         views = self._views(job, company, now, among)
         wish = Wish(
             spec.job_type,
@@ -287,21 +291,19 @@ class Placer:
             type_being_measured=any(view.estimate is None for view in views)
             and self._being_measured(spec.job_type, company.beside),
             window_full=self._window_full(job, views),
-            alone_on_bytes=self._book.alone_on_bytes(job, now),
+            alone_on_bytes=alone_on_bytes(self._book, job, now),
             wary=job.wary,
-            exclusive=spec.exclusive,
+            exclusive=wants_whole(spec),
+            gpus=count_of(self._book, job, now),
+            declared=spec.share != "",
         )
         decision = decide(wish, views)
         return self._refuse_or_wait(job) if isinstance(decision, Refuse) else decision
 
     def _refuse_or_wait(self, job: Job) -> Hold | Refuse:
         """Refuse only what no device could hold, those that are silent or gone for now too."""
-        devices = [
-            facts for facts in self._devices.values() if job.spec.pin in ("", facts.uuid)
-        ]
-        found = [
-            self._profiles.estimate(job.key, facts, job.spec.memory_bytes) for facts in devices
-        ]
+        devices = able_devices(self._book, job)
+        found = [self._book.estimate(job, facts) for facts in devices]
         needs = [one.sure_bytes if one else 0 for one in found]
         totals = [facts.total_bytes for facts in devices]
         if any(need <= total for need, total in zip(needs, totals, strict=True)):
@@ -340,7 +342,9 @@ class Placer:
                 continue
             view = view_of(worker, job, ALONE, self._book, self._sigmas)
             wanted = view.lease_bytes or 1  # to be measured, any room will do
-            if not view.idle:
+            if job.spec.share:
+                wanted += view.headroom_bytes
+            elif not view.idle:
                 wanted += ledger.headroom_bytes(self._sigmas, job.key, view.estimate)
             if view.free_bytes + ledger.idle_bytes >= wanted:
                 yield NeedsRoom(worker)

@@ -10,6 +10,7 @@ from .cancelling import Cancelling
 from .changes import Kept, KeptJob, Life
 from .effects import Effect, Note, Watch
 from .jobs import Job, State
+from .needs import as_amounts
 from .peers import NOBODY, Session
 from .settings import Settings
 from .specs import shared
@@ -17,7 +18,7 @@ from .specs import shared
 # What a job knows about itself as its life does.
 _OF_LIFE: Final = tuple(
     {one.name for one in fields(Life)}
-    & {one.name for one in fields(Job)} - {"state", "worker", "device"}
+    & {one.name for one in fields(Job)} - {"state", "worker", "device", "granted"}
 )
 
 
@@ -44,12 +45,14 @@ def restore(
         )
     until = now + settings.return_after_start_s
     book.paused = kept.paused
+    book.queues.restore(kept.queues)
     queued: list[tuple[Job, bool]] = []
     for job in kept.jobs:
         _restore_job(book, job, until, now, queued)
     for waiter, was_gated in queued:  # only now it is known how those ended that they wait for
         book.restore_queued(waiter, now, was_gated=was_gated)
     book.last_admitted = book.numbers
+    book.queues.settle()
     for name in [job_id for job_id, job in book.jobs.items() if job.live and job.spec.parent]:
         _restore_family(book, book.jobs[name])
     book.ended = dict.fromkeys(
@@ -109,6 +112,7 @@ def _restore_life(
     for name in _OF_LIFE:
         setattr(job, name, getattr(life, name))
     book.payload_bytes += job.payload_bytes
+    book.queues.enter(job)
     for digest in set(job.digests):
         book.blobs.hold(digest)
     if life.state == State.QUEUED.value:
@@ -116,6 +120,10 @@ def _restore_life(
         return
     job.state = State.ASSIGNED
     job.worker, job.device = life.incarnation, life.device
+    if not job.places and job.spec.gpus:  # written before there were several
+        job.places = (life.worker,)
+    job.granted = as_amounts(life.granted)
+    book.queues.adopt(job)
     book.adrift.add(life, until)
 
 
@@ -128,7 +136,7 @@ def _restore_end(book: Book, job: Job, kept: KeptJob) -> None:
     job.peak_bytes = job.outcome.peak_bytes
     job.predicted_bytes = job.outcome.predicted_bytes
     job.device = job.outcome.device
-    if job.device:  # what lists show of it
+    if job.device or job.outcome.run_s:  # what lists show of it
         job.started_at = job.ended_at - job.outcome.run_s
     job.expired = kept.expired
     job.result_bytes = kept.result_bytes

@@ -41,6 +41,15 @@ class Rooms:
             self._look(worker)
         self._sort()
 
+    def keep(self, kept: Reservation | None, workers: Iterable[Worker]) -> None:
+        """Something is kept from now on: see what that leaves to others."""
+        if kept is not None:
+            self._kept = kept
+            for worker in workers:
+                if worker.incarnation in self._rooms:
+                    self._look(worker)
+            self._sort()
+
     def look(self, worker: Worker) -> None:
         """Look at a device again: something was promised there."""
         self._look(worker)
@@ -60,8 +69,8 @@ class Rooms:
         idle = not ledger.leases
         free = ledger.free_bytes() + ledger.idle_bytes - (0 if idle else ledger.guard_bytes)
         late = free
-        if self._kept is not None and self._kept.worker == worker.incarnation:
-            late = min(free, self._kept.spare_bytes)
+        if self._kept is not None:
+            late = min(free, self._kept.spare_bytes.get(worker.incarnation, free))
         variance = ledger.variance
         slack = free if idle else free - int(self._sigmas * variance**0.5)
         self._rooms[worker.incarnation] = Room(

@@ -70,7 +70,10 @@ class Form(Generic[T]):
         self._cls = cls
         self._values = attrgetter(*(one.name for one in kept))
         self._make = _maker(cls, [*apart, *(one.name for one in kept)])
-        self._defaults = [one.default for one in kept]
+        self._defaults = [
+            one.default if one.default_factory is MISSING else one.default_factory()
+            for one in kept
+        ]
         self._seen: dict[bytes, Row] = {}
 
     def pack(self, value: T) -> bytes:
@@ -113,10 +116,12 @@ def _shared(value: Any) -> Any:
 
 
 # What equal jobs differ in; all else is the same bytes for all of them.
-_OWN: Final = ("name", "by", "token", "title", "variables", "after", "after_any", "again_of")
+_OWN: Final = (
+    "name", "by", "token", "title", "variables", "after", "after_any", "again_of", "resources",
+)  # fmt: skip
 _own_of = attrgetter(*_OWN)
 # What a row has that was written before such fields were added.
-_OWN_BEFORE: Final[Row] = ("", {}, "", "", {}, (), (), "")
+_OWN_BEFORE: Final[Row] = ("", {}, "", "", {}, (), (), "", {})
 _SPEC: Final = Form(JobSpec, "job_id", "payload", *_OWN)
 _LIFE: Final = Form(Life, "job_id", "attempt", "state")
 _OUTCOME: Final = Form(Outcome, "job_id", "outcome", "payload")

@@ -24,7 +24,7 @@ class Scenery:
 
     def scene(self, first: int, most: int, now: float) -> Scene:
         book = self._book
-        running = sum(len(worker.ledger.leases) for worker in book.workers.values())
+        running = sum(len(worker.leads) for worker in book.workers.values())
         running += len(book.adrift)
         first = min(first, len(book.jobs))
         jobs = islice(self._live(), first, first + min(most, MOST_ROWS))
@@ -43,7 +43,7 @@ class Scenery:
     def _live(self) -> Iterator[Job]:
         """Those that run, then those that wait as they are to be served, then the others."""
         book = self._book
-        leased = [one for worker in book.workers.values() for one in worker.ledger.leases]
+        leased = [one for worker in book.workers.values() for one in worker.leads]
         running = [book.jobs[one] for one in (*leased, *book.adrift)]
         yield from sorted(running, key=lambda job: job.number)
         for _, waiting in book.waiting.ordered():

@@ -1,7 +1,7 @@
 """One decision about one job: Place, Hold or Refuse. Plain values in, one decision out."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -11,12 +11,17 @@ from .estimates import Estimate
 
 # Devices named in a reason; more would drown it.
 MOST_SHOWN: Final = 4
+# Between two devices of which nothing is known.
+FARTHEST: Final = 1000
 
 
 class Why(StrEnum):
     """What a waiting job waits for."""
 
     NO_DEVICE = "no device"
+    DEVICES = "devices missing"
+    RESOURCE = "resource missing"
+    ENVIRONMENT = "environment missing"
     PROFILE = "profile"
     NO_IDLE_DEVICE = "no idle device"
     NO_PLACE = "no place"
@@ -34,8 +39,9 @@ class Wish:
     """What one job wants of a device, beside memory.
 
     `alone_on_bytes` is the size of the device it must have to itself after it ran out of
-    memory with company, else 0; an `exclusive` one wants any device so. It is `wary` after a
-    neighbour's growth cost it its memory: then it keeps away from jobs whose need is in doubt.
+    memory with company, else 0; an `exclusive` one wants any device so, or several `gpus` at
+    once. It is `wary` after a neighbour's growth cost it its memory: then it keeps away from
+    jobs whose need is in doubt. With a `declared` share it needs no measuring.
     """
 
     job_type: str
@@ -45,6 +51,8 @@ class Wish:
     alone_on_bytes: int = 0
     wary: bool = False
     exclusive: bool = False
+    gpus: int = 1
+    declared: bool = False
 
 
 @dataclass(slots=True)
@@ -52,7 +60,8 @@ class DeviceView:
     """A device as one job sees it; the job's ancestors are already left out.
 
     `headroom_bytes` is what sharing must leave free with this job on board. An idle device
-    needs none: who is alone may have it all.
+    needs none: who is alone may have it all. `strangers` are processes of others there, and
+    `links` says how far other devices are from it.
     """
 
     worker: str
@@ -69,6 +78,19 @@ class DeviceView:
     headroom_bytes: int = 0
     estimate: Estimate | None = None
     lease_bytes: int = 0
+    uuid: str = ""
+    strangers: int = 0
+    links: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def too_small(self) -> bool:
+        """Whether the job is sure to need more than there is."""
+        return self.estimate is not None and self.estimate.sure_bytes > self.total_bytes
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of it can be had: nobody is there."""
+        return self.idle and not (self.closed or self.strangers)
 
     @property
     def spare_bytes(self) -> int:
@@ -79,10 +101,17 @@ class DeviceView:
 
 @dataclass(frozen=True, slots=True)
 class Place:
+    """Where a job is to run. `others` are further devices, each with what is leased there.
+
+    Without `device` its worker only runs it.
+    """
+
     worker: str
     lease_bytes: int
     measuring: bool
     alone: bool = False
+    others: tuple[tuple[str, int], ...] = ()
+    device: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +122,11 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
+    """It can never run: it needs more than any device has, or for the reason in `text`."""
+
     need_bytes: int
     largest_bytes: int
+    text: str = ""
 
 
 Decision = Place | Hold | Refuse
@@ -105,9 +137,12 @@ def decide(wish: Wish, devices: Sequence[DeviceView]) -> Decision:
     if not devices:
         return Hold(Why.NO_DEVICE, "waiting for a device: no worker is connected")
     known = [(one, one.estimate) for one in devices if one.estimate is not None]
+    fits = [one for one in devices if not one.too_small]
+    if fits and (wish.exclusive or wish.declared) and not wish.alone_on_bytes:
+        return _decide_declared(wish, fits)
+    if fits and wish.gpus > 1:  # also its last try, which is alone anyway
+        return _decide_declared(wish, fits)
     if not known:
-        if wish.exclusive:
-            return _decide_exclusive(devices)
         return _decide_unmeasured(wish, devices)
     if all(estimate.sure_bytes > device.total_bytes for device, estimate in known):
         if len(known) < len(devices):
@@ -116,9 +151,6 @@ def decide(wish: Wish, devices: Sequence[DeviceView]) -> Decision:
         return Refuse(smallest_need, max(device.total_bytes for device in devices))
     if wish.alone_on_bytes:
         return _decide_alone(wish, devices)
-    if wish.exclusive:
-        able = [one for one, estimate in known if estimate.sure_bytes <= one.total_bytes]
-        return _decide_exclusive(able)
     unmeasured = [one for one in devices if one.estimate is None]
     if unmeasured and all(estimate.beyond for _, estimate in known):
         return _decide_unmeasured(wish, unmeasured)
@@ -151,9 +183,52 @@ def _decide_alone(wish: Wish, devices: Sequence[DeviceView]) -> Decision:
     )
 
 
-def _decide_exclusive(devices: Sequence[DeviceView]) -> Decision:
+def _decide_declared(wish: Wish, devices: Sequence[DeviceView]) -> Decision:
+    if not wish.exclusive:
+        return _decide_share(wish, devices)
+    if wish.gpus > 1:
+        return _decide_several(wish.gpus, devices)
     text = "waiting for an idle device: it wants one to itself (exclusive)"
-    return _on_idle(devices, text, measuring=False)
+    # Strangers make no room for anybody: where they are no device is whole.
+    clean = [device for device in devices if not device.strangers]
+    if not any(device.idle and not device.closed for device in clean):
+        return Hold(Why.NO_IDLE_DEVICE, f"{text} ({_busy(devices)})")
+    return _on_idle(clean, text, measuring=False)
+
+
+def _decide_several(count: int, devices: Sequence[DeviceView]) -> Decision:
+    """All of them at once, or none: who waits holds nothing."""
+    devices = sorted(devices, key=lambda device: device.index)
+    whole = [device for device in devices if device.whole and device.free_bytes > 0]
+    unkept = [device for device in whole if not device.held_for]
+    if len(unkept) < count:
+        if len(whole) >= count:
+            kept = next(device for device in whole if device.held_for)
+            return _held(kept)
+        free = ", ".join(f"device {device.index}" for device in whole) or "none"
+        return Hold(
+            Why.DEVICES,
+            f"waiting for {count} idle devices: free are {free} ({_busy(devices)})",
+        )
+    first, *others = closest(count, unkept)
+    rest = tuple((one.worker, one.free_bytes) for one in others)
+    return Place(first.worker, first.free_bytes, measuring=False, alone=True, others=rest)
+
+
+def _decide_share(wish: Wish, devices: Sequence[DeviceView]) -> Decision:
+    """A declared part of a device starts as soon as it is free: nothing is to be measured."""
+    open_to_all = [device for device in devices if not device.closed]
+    if not open_to_all:
+        return Hold(
+            Why.NO_PLACE,
+            f"waiting for a device: somebody has each to himself ({_busy(devices)})",
+        )
+    roomy = [device for device in open_to_all if device.spare_bytes >= 0]
+    if not roomy:
+        return _no_room(open_to_all)
+    sign = 1 if wish.policy == "spread" else -1
+    best = max(roomy, key=lambda device: (sign * device.free_bytes, -device.index))
+    return Place(best.worker, best.lease_bytes, measuring=False)
 
 
 def _on_idle(devices: Sequence[DeviceView], text: str, *, measuring: bool) -> Decision:
@@ -207,6 +282,30 @@ def _decide_measured(wish: Wish, devices: Sequence[DeviceView]) -> Decision:
     return Place(best.worker, lease_bytes=best.lease_bytes, measuring=False)
 
 
+def closest(count: int, devices: Sequence[DeviceView]) -> list[DeviceView]:
+    """So many of these devices as near to each other as can be; then the first by index."""
+    in_order = sorted(devices, key=lambda device: device.index)
+    best: tuple[int, list[int]] | None = None
+    found: list[DeviceView] = []
+    for seed in in_order:
+        chosen, total = [seed], 0
+        while len(chosen) < count:
+            left = [one for one in in_order if one not in chosen]
+            step, near = min(
+                ((_distance(one, chosen), one) for one in left), key=lambda pair: pair[0]
+            )
+            chosen.append(near)
+            total += step
+        rank = (total, sorted(one.index for one in chosen))
+        if best is None or rank < best:
+            best, found = rank, chosen
+    return sorted(found, key=lambda device: device.index)
+
+
+def _distance(device: DeviceView, others: Sequence[DeviceView]) -> int:
+    return sum(one.links.get(device.uuid, FARTHEST) for one in others)
+
+
 def _willing(wish: Wish, device: DeviceView) -> bool:
     return device.idle or (device.shares and not (wish.wary and device.doubted))
 
@@ -251,4 +350,6 @@ def _busy(devices: Sequence[DeviceView]) -> str:
     """Say who is where, a few devices at most."""
     shown = [f"device {one.index} has {one.jobs}" for one in devices[:MOST_SHOWN]]
     more = len(devices) - len(shown)
-    return "jobs: " + ", ".join(shown) + (f" and {more} more devices" if more else "")
+    text = "jobs: " + ", ".join(shown) + (f" and {more} more devices" if more else "")
+    strangers = [str(one.index) for one in devices if one.strangers]
+    return f"{text}; other programs use {', '.join(strangers)}" if strangers else text

@@ -21,6 +21,7 @@ from grn_zmq.discovery import Address, BrokerLock
 from grn_zmq.errors import StateDamaged
 from grn_zmq.failpoints import failpoint
 from grn_zmq.lifeline import ending_signals
+from grn_zmq.lifelock import shows_life
 from grn_zmq.parcels import Parcels
 from grn_zmq.paths import Places
 from grn_zmq.records import Run
@@ -47,6 +48,7 @@ from .logroom import LogRoom
 from .outbox import Outbox
 from .settings import Settings
 from .trimming import Trimming
+from .unseen import Unseen
 from .watching import Watching, is_stopped
 
 TICK_S: Final = 1.0
@@ -98,6 +100,7 @@ class BrokerServer:
         self._log_room = LogRoom(self._logs)
         self._after_commit: list[Send | Discard | DiscardOf | DiscardLog | Hook] = []
         self._watching = Watching()
+        self._unseen = Unseen()
         self._trimming = Trimming()
         self._status: int | None = None
         self._look_at = 0.0
@@ -183,13 +186,17 @@ class BrokerServer:
         now = time.monotonic()
         failpoint("broker.tick")
         for session in self.core.absent(now):
-            if is_stopped(session.pid):
+            # Of one that we cannot see, its life lock tells that it only stands still.
+            held = not session.pid and shows_life(self._places.life(session.name))
+            if held or is_stopped(session.pid):
                 self.core.excuse(session, now)
         self._take(self.core.tick(now))
         if now < tick_at:
             return tick_at
         self._journal.tick()
         self._watching.try_again()
+        for name in self._unseen.overdue(now):
+            self._take(self.core.lose(name, now))
         self._trimming.tick()
         self._hooks.go_on()
         self._log_room.tick(now, self.core.is_live)
@@ -225,6 +232,8 @@ class BrokerServer:
                 continue
             if isinstance(message, wire.Hello | wire.Greet):
                 self._listening.note_peer(side, first)
+            if isinstance(message, wire.Greet):
+                self._unseen.greeted(side + first.bytes, message)
             failpoint("broker.received")
             self._take(self.core.handle(side + first.bytes, message, time.monotonic()))
 
@@ -249,6 +258,7 @@ class BrokerServer:
     def _notice_disconnected(self) -> None:
         for peer in self._listening.gone():
             self._trimming.note_gone()
+            self._unseen.disconnected(peer, time.monotonic())
             session = self.core.client_of(peer)
             if session is not None and is_stopped(session.pid):
                 # Ctrl-Z: it is no reason to end its jobs, and it will be back.
@@ -266,6 +276,7 @@ class BrokerServer:
                     self._watching.watch(name, pid)
                 case Unwatch(name):
                     self._watching.unwatch(name)
+                    self._places.life(name).unlink(missing_ok=True)
                 case Quit():
                     self._status = STOPPED
                 case _:
@@ -364,6 +375,7 @@ def _by_its_real_pid(message: wire.Message, frame: zmq.Frame) -> wire.Message:
     """Trust the kernel, not the greeting, on who greets: a container counts pids anew."""
     if not isinstance(message, wire.Hello | wire.Greet):
         return message
-    # `localhost:<uid>:<gid>:<pid>` on ipc; pid 0 for a peer outside our pid namespace.
+    # `localhost:<uid>:<gid>:<pid>` on ipc; pid 0 for a peer outside our pid namespace, whose
+    # own pid would be somebody else's here.
     pid = str(frame.get("Peer-Address")).rpartition(":")[2]
-    return replace(message, pid=int(pid)) if pid.isdigit() and int(pid) else message
+    return replace(message, pid=int(pid)) if pid.isdigit() else message

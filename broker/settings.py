@@ -1,6 +1,7 @@
 """What may be set about the broker. Read once by `__main__`, then passed on."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from statistics import NormalDist
 
 
@@ -13,8 +14,14 @@ class Settings:
     overflow: float = 0.05
     # A command to run, or a URL to post to, whenever a job has ended; "" for none.
     on_end: str = ""
+    # What jobs outside of queues may declare to need: instances and amounts by resource.
+    capacity: Mapping[str, Mapping[str, str]] = field(
+        default_factory=lambda: {"cpu": {"0": "16"}}
+    )
     # A measuring run that has not grown for this long, and for as long as it grew, has settled.
     settle_s: float = 60.0
+    # So long after a start, or after a worker joined, others may be about to join as well.
+    gather_s: float = 3.0
     # Five missed heartbeats of a second each.
     silence_s: float = 5.0
     # How long the next incarnation of a dead worker is waited for, and after a start of the

@@ -21,7 +21,7 @@ _plain = attrgetter(
     *(
         one.name
         for one in fields(JobSpec)
-        if one.name not in ("job_id", "payload", "by", "variables")
+        if one.name not in ("job_id", "payload", "by", "variables", "resources")
     )
 )
 _shared: dict[Hashable, JobSpec] = {}
@@ -54,7 +54,8 @@ def shared(spec: JobSpec) -> JobSpec:
 
     A call of `map` has a hundred thousand jobs that differ in nothing else.
     """
-    key = (*_plain(spec), *_arguments(spec), tuple(spec.variables.items()))
+    maps = (tuple(spec.variables.items()), tuple(spec.resources.items()))
+    key = (*_plain(spec), *_arguments(spec), *maps)
     found = _shared.get(key)
     if found is None:
         if len(_shared) >= MOST_SHARED:

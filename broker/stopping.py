@@ -24,7 +24,7 @@ class Stopping:
         first = not self._book.stopping
         self._drain = message.drain and (first or self._drain)
         self._book.stopping = True
-        running = sum(len(one.ledger.leases) for one in self._book.workers.values())
+        running = sum(len(one.leads) for one in self._book.workers.values())
         kept = sum(job.spec.detached for job in self._book.queued())
         return [
             Send(peer, wire.Stopping(running, kept)),
@@ -39,7 +39,7 @@ class Stopping:
         attached = [job for job in self._book.queued() if not job.spec.detached]
         effects = self._cancelling.cancel(attached, "terminate", now, WHY)
         workers = self._book.workers.values()
-        busy = any(one.ledger.leases for one in workers) or len(self._book.adrift)
+        busy = any(one.leads for one in workers) or len(self._book.adrift)
         if self._drain and busy:
             return effects
         for worker in workers:

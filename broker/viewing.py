@@ -5,6 +5,7 @@ from .company import Company
 from .estimates import Estimate
 from .jobs import Job
 from .ledger import Ledger
+from .needs import share_of, wants_whole
 from .peers import Worker
 from .scheduler import DeviceView
 
@@ -25,8 +26,15 @@ def view_of(
         jobs=others,
         has_place=ledger.max_jobs is None or others < ledger.max_jobs,
         closed=ledger.closed_to(company.beside),
-        estimate=book.profiles.estimate(job.key, facts, job.spec.memory_bytes),
+        estimate=book.estimate(job, facts),
+        uuid=facts.uuid,
+        links=facts.links,
     )
+    if wants_whole(job.spec):
+        view.strangers = strangers_on(worker, job, book)
+    if job.spec.share:
+        _declare(view, job, ledger, company, sigmas)
+        return view
     if view.estimate is None:
         return view
     view.lease_bytes = view.estimate.lease_bytes
@@ -39,6 +47,38 @@ def view_of(
                 sigmas, job.key, view.estimate, company.uncounted
             )
     return view
+
+
+def strangers_on(worker: Worker, job: Job, book: Book) -> int:
+    """Count the processes that hold a device though no job of ours is theirs.
+
+    The only device of a machine may drive its display, and somebody is there always. What a
+    caller has kept since its last lease is its own.
+    """
+    ledger = worker.ledger
+    if ledger.facts.display and len(book.devices) == 1:
+        return 0
+    session = book.sessions.get(job.session)
+    caller = session.pid if session else 0
+    guests = {one.pid for one in ledger.leases.values() if one.guest}
+    return sum(
+        not one.job_id and one.pid != caller and one.pid not in guests
+        for one in ledger.processes
+    )
+
+
+def _declare(
+    view: DeviceView, job: Job, ledger: Ledger, company: Company, sigmas: float
+) -> None:
+    """The declared part of what strangers leave; what was learned can only raise it."""
+    share = share_of(job.spec)
+    assert share is not None
+    declared = max(1, int(share * (view.total_bytes - ledger.foreign_bytes)))
+    learned = view.estimate.lease_bytes if view.estimate else 0
+    view.lease_bytes = max(declared, learned)
+    view.has_place = True  # it is a place by itself
+    if not (view.idle or ledger.all_declared):
+        view.headroom_bytes = ledger.headroom_bytes(sigmas, without=company.uncounted)
 
 
 def _lease_alone(view: DeviceView, found: Estimate, job: Job) -> int:

@@ -10,11 +10,14 @@ from .cells import Cell, CellId
 from .estimates import Estimate
 from .jobs import Job, State
 from .ledger import Lease
+from .needs import as_texts
 from .peers import Worker
 from .scheduler import Hold
 
 # Enough for every text of ours; an exception can say more, and does so to its caller.
 WHY_CHARACTERS: Final = 600
+# A device that its holder has not touched for so long is said to idle.
+IDLE_S: Final = 60.0
 
 
 def job_row(
@@ -57,7 +60,22 @@ def job_row(
         signal=job.outcome.signal if job.outcome else None,
         again_of=job.spec.again_of,
         after=job.spec.after,
+        gpus=job.spec.gpus,
+        share=job.spec.share,
+        queue=job.spec.queue,
+        resources=job.spec.resources,
+        granted=as_texts(job.granted),
+        environment=job.spec.environment,
+        idle_s=_idle_s(job, lease, now),
     )
+
+
+def _idle_s(job: Job, lease: Lease | None, now: float) -> float | None:
+    """Since when whoever leased a device has not used it; None if it did a moment ago."""
+    if lease is None or job.spec.kind != "lease":
+        return None
+    idle_s = now - lease.used_at
+    return idle_s if idle_s >= IDLE_S else None
 
 
 def _why(job: Job, hold: Hold | None, adrift: bool) -> str:

@@ -6,11 +6,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
+from grn_zmq.records import JobSpec
+
 from .cells import Key
 from .jobs import Job, State
+from .needs import Needs
 from .ordering import OrderKey
 
-ClassKey = tuple[Key, str, str, str, int, int, int, bool, bool]
+# What jobs declare to need: devices, share, which of them, queue, resources, environment.
+# A lease is told apart by its holder too, who may have what keeps others out.
+Declared = tuple[int, str, tuple[str, ...], str, tuple[tuple[str, str], ...], str, str]
+ClassKey = tuple[Key, str, str, str, int, int, int, bool, bool, Declared | None]
 
 
 def class_of(job: Job) -> ClassKey:
@@ -26,7 +32,28 @@ def class_of(job: Job) -> ClassKey:
         job.level,
         job.wary,
         spec.exclusive,
+        _declared(job) if is_declared(spec) else None,
     )
+
+
+def is_declared(spec: JobSpec) -> bool:
+    """Whether a job says of itself what it needs beside memory."""
+    return bool(
+        spec.gpus != 1
+        or spec.share
+        or spec.among
+        or spec.queue
+        or spec.resources
+        or spec.environment
+        or spec.kind == "lease"
+    )
+
+
+def _declared(job: Job) -> Declared:
+    spec = job.spec
+    resources = tuple(spec.resources.items())
+    holder = job.session if spec.kind == "lease" else ""
+    return spec.gpus, spec.share, spec.among, spec.queue, resources, spec.environment, holder
 
 
 @dataclass(slots=True, eq=False)
@@ -48,6 +75,8 @@ class WaitingClass:
     duration_s: float | None = None
     passed_s: float = 0.0
     unmeasured: bool = False
+    # What its jobs need of their queue.
+    needs: Needs = field(default_factory=dict)
 
     @property
     def head(self) -> Job:

@@ -43,9 +43,10 @@ class Watching:
         """Tell when this process is gone.
 
         Args:
+            pid: 0 for one in another pid namespace: it lives as long as its connection.
             born: When it was started, if that is known: its pid may be another's by now.
         """
-        if name in self._pidfds:
+        if name in self._pidfds or not pid:
             return
         try:
             pidfd = os.pidfd_open(pid)

@@ -38,6 +38,8 @@ class Writer:
         write_meta(self._connection, tally=self._tally.tally)
         if batch.paused is not None:
             write_meta(self._connection, paused=int(batch.paused))
+        if batch.queues is not None:
+            write_meta(self._connection, queues=batch.queues)
 
     def settle(self, batch: Batch) -> None:
         """Take note that it is committed."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from .decorator import JobFunction, job
 
 if TYPE_CHECKING:
+    from .claims import claim_gpus, release_gpus
     from .errors import (
         BrokerRunning,
         BrokerUnavailable,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     )
     from .executor import Executor
     from .futures import Future
+    from .leases import Lease, acquire
     from .starting import Server, start
 
 __version__ = "0.1.0"
@@ -58,7 +60,11 @@ gpu_load_balance = job
 _HOMES = {
     "Executor": "executor",
     "Future": "futures",
+    "Lease": "leases",
     "Server": "starting",
+    "acquire": "leases",
+    "claim_gpus": "claims",
+    "release_gpus": "claims",
     "start": "starting",
 }
 
@@ -104,6 +110,7 @@ __all__ = [
     "JobNotStarted",
     "JobOutOfMemory",
     "JobTooLarge",
+    "Lease",
     "NotPicklable",
     "Quarantined",
     "QueueFull",
@@ -119,8 +126,11 @@ __all__ = [
     "UnsafeDirectory",
     "VersionMismatch",
     "WaitTimeout",
+    "acquire",
     "attach",
+    "claim_gpus",
     "gpu_load_balance",
     "job",
+    "release_gpus",
     "start",
 ]

@@ -23,6 +23,7 @@ from .connection import WAIT_S, Connection
 from .errors import BrokerUnavailable
 from .futures import Future
 from .hearing import IDS_PER_MESSAGE, Hearing
+from .lifelock import hold_life
 from .openers import Openers, Task
 from .outage import QUIET_S, warn
 from .parcels import find_parcels
@@ -120,6 +121,7 @@ class Client:
         pending = Pending(spec, future or Future(spec.job_id, self), blobs)
         if inline:
             pending.begun = queue.SimpleQueue()
+            hold_life(find_places(os.environ).life(self.session))
         self.submit_all([pending])
         return pending
 

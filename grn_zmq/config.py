@@ -17,8 +17,10 @@ from .units import spell_seconds
 
 FILE_VARIABLE: Final = "GRN_CONFIG"
 DEFAULT: Final = "default"
-# The one table of the file: what jobs are like if nobody says.
+# A table of the file: what jobs are like if nobody says.
 _TABLE: Final = "job"
+# Its tables are read by those who offer them: the setting is the file that has them.
+_ENVIRONMENTS: Final = "environments"
 
 
 class BadSetting(GrnError, ValueError):
@@ -42,6 +44,8 @@ class Config:
     devices: str = "auto"
     max_jobs: int | None = None
     overflow: float = DEFAULT_OVERFLOW
+    capacity: str = ""
+    environments: str = ""
     on_end: str = ""
     report: bool | None = None
     job: JobDefaults = field(default_factory=JobDefaults)
@@ -169,6 +173,15 @@ def _read_file(path: Path, named: bool) -> dict[str, object]:
         raise BadSetting(f"{path} is no TOML: {error}") from None
 
 
+def _environments_file(value: object, path: Path) -> object:
+    """Give the file that has the environments: this one, or the one that it names."""
+    if isinstance(value, dict):
+        return str(path)
+    if isinstance(value, str):
+        return str(path.parent / Path(value).expanduser())
+    return value
+
+
 def _flat(content: Mapping[str, object], path: Path) -> dict[str, object]:
     table = content.get(_TABLE, {})
     if not isinstance(table, dict):
@@ -177,6 +190,8 @@ def _flat(content: Mapping[str, object], path: Path) -> dict[str, object]:
         )
     flat = {name: value for name, value in content.items() if name != _TABLE}
     flat |= {f"{_TABLE}.{name}": value for name, value in table.items()}
+    if _ENVIRONMENTS in flat:
+        flat[_ENVIRONMENTS] = _environments_file(flat[_ENVIRONMENTS], path)
     known = [key.name for key in KEYS]
     for name in flat:
         if name not in known:

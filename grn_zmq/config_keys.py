@@ -78,6 +78,23 @@ def _hook(value: str | int | float | bool) -> str:
     return text
 
 
+def _capacity(value: str | int | float | bool) -> str:
+    """Take what jobs outside of queues may declare to need; devices are there anyway."""
+    from .capacities import GPU, parse_capacity  # reads JSON5, which takes a while to load
+
+    text = str(value).strip()
+    if text and GPU in parse_capacity(text):
+        raise ValueError
+    return text
+
+
+def _file(value: str | int | float | bool) -> str:
+    text = str(value).strip()
+    if not text or not text.isprintable():
+        raise ValueError
+    return text
+
+
 def _report(value: str | int | float | bool) -> bool | None:
     """Take true or false; of texts, as ever, only 1 and 0 count."""
     return value if isinstance(value, bool) else {"1": True, "0": False}.get(str(value))
@@ -107,6 +124,22 @@ KEYS: Final = (
     Key("max_jobs", None, _whole(1), (int,), "a whole number from 1", "as the devices allow"),
     Key(
         "overflow", DEFAULT_OVERFLOW, _probability, _NUMBERS, "a probability from 0.0001 to 0.5"
+    ),
+    Key(
+        "capacity",
+        "",
+        _capacity,
+        (str,),
+        "resources other than gpu in JSON5, such as {cpu:[16],licence:1}",
+        "one cpu for each core",
+    ),
+    Key(
+        "environments",
+        "",
+        _file,
+        (str,),
+        "tables, [environments.NAME], or the path of a file that has them",
+        "none",
     ),
     Key("on_end", "", _hook, (str,), "a command, or a URL that begins with http", "nothing"),
     Key("report", None, _report, (bool,), "true or false", "on a terminal"),

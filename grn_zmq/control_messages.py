@@ -6,9 +6,21 @@ All of it may be asked again without harm: a broker may die before it has answer
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .facts import CellRow, Found, JobDetail, JobRow, Reason, Scene, Undone
+from .amounts import parse_amount
+from .facts import (
+    CellRow,
+    EnvironmentRow,
+    Found,
+    JobDetail,
+    JobRow,
+    QueueRow,
+    Reason,
+    Scene,
+    Undone,
+)
 from .limits import MAX_PRIORITY
-from .records import Blob, JobSpec, Signed, require
+from .records import Blob, JobSpec, Signed
+from .requiring import require, require_id, require_name, require_word
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +195,80 @@ class PutCells:
     rows: tuple[CellRow, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class CreateQueue:
+    """Client -> broker: make a queue with these capacities, by resource and instance.
+
+    Its jobs are commands that begin with the `prefix`, `max_jobs` of them at once. The same
+    `request` said again is the same queue.
+    """
+
+    kind: ClassVar[str] = "create-queue"
+
+    request: str
+    name: str
+    capacity: dict[str, dict[str, str]]
+    prefix: tuple[str, ...]
+    max_jobs: int | None
+
+    def __post_init__(self) -> None:
+        require_id(self.request, "request")
+        require(self.name != "", "a queue has a name")
+        require_word(self.name)
+        for name, instances in self.capacity.items():
+            require_name(name)
+            for instance, amount in instances.items():
+                require_word(instance)
+                require(parse_amount(amount) >= 0, f"{amount:.40} of {name}")
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteQueue:
+    """Client -> broker: cancel what waits in a queue, and let it go once nothing runs.
+
+    With `end_running` what runs is ended too.
+    """
+
+    kind: ClassVar[str] = "delete-queue"
+
+    name: str
+    end_running: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AskQueues:
+    """Client -> broker: what do the queues have? All of them, or that of this name."""
+
+    kind: ClassVar[str] = "ask-queues"
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueuesAre:
+    """Broker -> client: the queues asked for, or the one that was made."""
+
+    kind: ClassVar[str] = "queues-are"
+
+    rows: tuple[QueueRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AskEnvironments:
+    """Client -> broker: which environments are offered?"""
+
+    kind: ClassVar[str] = "ask-environments"
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentsAre:
+    """Broker -> client: the environments that workers offer now."""
+
+    kind: ClassVar[str] = "environments-are"
+
+    rows: tuple[EnvironmentRow, ...]
+
+
 Order = (
     FindJobs
     | AskJob
@@ -195,5 +281,19 @@ Order = (
     | AskInputs
     | AskCells
     | PutCells
+    | CreateQueue
+    | DeleteQueue
+    | AskQueues
+    | AskEnvironments
 )
-Answer = JobsFound | JobIs | WhyIs | SceneIs | Acted | InputsAre | CellsAre
+Answer = (
+    JobsFound
+    | JobIs
+    | WhyIs
+    | SceneIs
+    | Acted
+    | InputsAre
+    | CellsAre
+    | QueuesAre
+    | EnvironmentsAre
+)

@@ -165,8 +165,8 @@ def job(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make the calls of a function jobs that share this machine's devices.
 
     `@grn.job` and `@grn.job()` are the same. Options: type (also jobstr), name, by, policy
-    (also resource_policy), memory, priority, timeout, time_limit, grace, retries, retry_on,
-    oom_retries, enforce, inline, reuse, env, when_unavailable (also
+    (also resource_policy), memory, gpus, resources, priority, timeout, time_limit, grace,
+    retries, retry_on, oom_retries, enforce, inline, reuse, env, when_unavailable (also
     continue_on_server_unavailable). Unknown or impossible ones fail here.
     """
     if function is not None and not callable(function):

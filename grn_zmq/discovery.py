@@ -3,11 +3,12 @@
 The address is written only once the sockets are bound, so whoever reads it can connect.
 """
 
+import contextlib
 import fcntl
 import json
 import os
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, Final
 
@@ -22,12 +23,17 @@ LOOK_AGAIN_S: Final = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a broker listens, and whom to signal to stop it with all it started."""
+    """Where a broker listens, and whom to signal to stop it with all it started.
+
+    The pids are as the broker knows them. Where it is not `near`, but in another pid namespace
+    such as that of a container, they tell one broker from the next, and nothing else.
+    """
 
     pid: int
     supervisor_pid: int
     clients: str
     workers: str
+    near: bool = True
 
 
 class BrokerLock:
@@ -80,10 +86,11 @@ class BrokerLock:
 
     def publish(self, address: Address) -> None:
         """Tell clients and workers where to connect."""
-        draft = self._places.address.with_suffix(".draft")
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            json.dump(asdict(address), file)
-        os.replace(draft, self._places.address)
+        facts = asdict(address)
+        del facts["near"]  # whoever reads it finds out
+        # In a file of its own: earlier versions read no more than the address always had.
+        _write(self._places.namespace, pid_namespace())
+        _write(self._places.address, json.dumps(facts))
 
     def withdraw(self) -> None:
         """Take the address back: nobody new shall connect."""
@@ -116,6 +123,14 @@ class SupervisorLock:
     def close(self) -> None:
         """Let go."""
         self._file.close()
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file of this user alone that is there whole, or not at all."""
+    draft = path.with_suffix(".draft")
+    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(text)
+    os.replace(draft, path)
 
 
 def _take(file: IO[str]) -> bool:
@@ -153,7 +168,40 @@ def find_address(places: Places) -> Address | None:
     except (OSError, ValueError, TypeError):
         return None
     # One that a killed broker has left does not count, also while the next one starts.
-    return address if lock_holder(places) == address.pid else None
+    return _from_here(address, places) if lock_holder(places) == address.pid else None
+
+
+def _from_here(address: Address, places: Places) -> Address:
+    """Say it as it is seen from here: a container has its own pids and its own paths."""
+    if not _is_there(address.clients) and places.clients_socket.exists():
+        address = replace(
+            address,
+            clients=f"ipc://{places.clients_socket}",
+            workers=f"ipc://{places.workers_socket}",
+        )
+    return replace(address, near=shares_pids(places))
+
+
+def _is_there(address: str) -> bool:
+    return os.path.exists(address.removeprefix("ipc://"))
+
+
+def pid_namespace() -> str:
+    """Name the pid namespace of this process; empty where the kernel does not say."""
+    with contextlib.suppress(OSError):
+        return str(os.stat("/proc/self/ns/pid").st_ino)
+    return ""
+
+
+def shares_pids(places: Places) -> bool:
+    """Whether the pids that the broker there knows are those of this process, too.
+
+    Of a broker that does not say, all that were before this was asked, it is assumed.
+    """
+    with contextlib.suppress(OSError):
+        theirs, ours = places.namespace.read_text(), pid_namespace()
+        return not theirs or not ours or theirs == ours
+    return True
 
 
 def wait_for_address(places: Places, seconds: float) -> Address | None:

@@ -69,8 +69,8 @@ class BrokerRunning(GrnError, RuntimeError):
 
     def __init__(self, pid: int) -> None:
         super().__init__(
-            f"a broker is already running (pid {pid}). Use it as it is, or stop it with "
-            f"`grn stop`"
+            f"a broker of this name is already running (pid {pid}). Use it as it is, stop it "
+            f"with `grn stop` (and its --name), or start another one under another name"
         )
         self.pid = pid
 
@@ -134,7 +134,7 @@ class StateInUse(StateError):
         super().__init__(
             path,
             f"another broker keeps its jobs in {path.parent}. Use that one, stop it with "
-            f"`grn stop`, or keep a second one apart with XDG_STATE_HOME and XDG_RUNTIME_DIR",
+            f"`grn stop`, or keep a second one apart by a name (GRN_NAME)",
         )
 
 
@@ -329,9 +329,13 @@ class JobNotStarted(_ForAReason):
 
 
 class WaitTimeout(_ForAReason, TimeoutError):
-    """The job waited longer than its `timeout` for a device; it never ran."""
+    """The job waited longer than its `timeout` for a device; it never ran.
+
+    Of a lease, `free` are the indices of the devices that nobody had.
+    """
 
     said = "{job} was given up: {reason}"
+    free: Sequence[int] = ()
 
 
 class TimeLimitExceeded(_ForAReason, TimeoutError):

@@ -2,12 +2,17 @@
 
 from dataclasses import dataclass, field
 
-from .records import DeviceFacts, DeviceProcess, Scalar, Signed, added, require
+from .records import DeviceFacts, DeviceProcess, Scalar, Signed, added, added_map
+from .requiring import require
 
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """One job as lists show it; `age_s` ago it was accepted, `ended_s` ago it ended."""
+    """One job as lists show it; `age_s` ago it was accepted, `ended_s` ago it ended.
+
+    `granted` are the instances of resources that it has, with the amount of each; a lease of
+    a process that has not used its devices for a while is idle since `idle_s`.
+    """
 
     number: int
     job_id: str
@@ -27,16 +32,23 @@ class JobRow:
     wait_s: float
     run_s: float
     client_pid: int
-    title: str = added("")
-    waits_for: str = added("")
-    detached: bool = added(False)
-    pid: int = added(0)
-    age_s: float = added(0.0)
-    ended_s: float | None = added(None)
-    exit_status: int | None = added(None)
-    signal: int | None = added(None)
-    again_of: str = added("")
-    after: tuple[str, ...] = added(())
+    title: str = ""
+    waits_for: str = ""
+    detached: bool = False
+    pid: int = 0
+    age_s: float = 0.0
+    ended_s: float | None = None
+    exit_status: int | None = None
+    signal: int | None = None
+    again_of: str = ""
+    after: tuple[str, ...] = ()
+    gpus: Signed = added(1)
+    share: str = added("")
+    queue: str = added("")
+    resources: dict[str, str] = added_map()
+    granted: dict[str, dict[str, str]] = added_map()
+    environment: str = added("")
+    idle_s: float | None = added(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +65,8 @@ class DeviceRow:
     jobs: int
     measuring: str
     utilisation: float
-    temperature_c: int | None = added(None)
-    processes: tuple[DeviceProcess, ...] = added(())
+    temperature_c: int | None = None
+    processes: tuple[DeviceProcess, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +181,17 @@ class DeviceReason:
 
 
 @dataclass(frozen=True, slots=True)
+class ResourceReason:
+    """A resource that a waiting job needs: how much, and who has the rest (job numbers)."""
+
+    name: str
+    needed: str
+    left: str
+    capacity: str
+    holders: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Reason:
     """Why a job waits: the limit that binds (`code`), in words, and what will end it.
 
@@ -183,6 +206,36 @@ class Reason:
     until: str
     blockers: tuple[int, ...]
     devices: tuple[DeviceReason, ...]
+    resources: tuple[ResourceReason, ...] = added(())
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRow:
+    """A queue: what it has and what is left of it, instance by instance, and its jobs.
+
+    The one without name is the broker itself. One that is `closing` was deleted and goes with
+    its last running job.
+    """
+
+    name: str
+    capacity: dict[str, dict[str, str]]
+    left: dict[str, dict[str, str]]
+    prefix: tuple[str, ...]
+    max_jobs: int | None
+    closing: bool
+    queued: int
+    running: int
+    ended: int
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentRow:
+    """An environment, and the devices whose workers offer it."""
+
+    name: str
+    kind: str
+    text: str
+    devices: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,6 +217,7 @@ class _Lease:
             enforce=False,
             payload=b"",
             timeout_s=options.timeout_s,
+            resources=dict(options.declared.resources),
         )
 
 

@@ -3,8 +3,12 @@
 import os
 import time
 from collections.abc import Mapping
+from typing import Final
 
 from . import caps
+
+# Of the job that asked for this one, if one did: what that is called, and was granted.
+_NOT_INHERITED: Final = ("GRN_JOB_NAME", "GRN_RESOURCES", "GRN_RESOURCE_", "GRN_AMOUNT_")
 
 
 class JobEnvironment:
@@ -19,7 +23,8 @@ class JobEnvironment:
         """Begin with these; what was only for the job that asked for this one goes."""
         self._base = dict(base)
         for environment in (self._base, os.environ):
-            environment.pop("GRN_JOB_NAME", None)
+            for name in [one for one in environment if one.startswith(_NOT_INHERITED)]:
+                del environment[name]
         caps.lift_inherited(self._base, os.environ)
 
     def update(self, header: Mapping[str, object], cap: caps.Cap | None) -> None:

@@ -15,11 +15,11 @@ import signal
 import socket
 import sys
 import threading
-import types
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from . import caps, channel, frameworks, keeper
+from .jobcall import answer_of, cap_of, flush, freshen, leave, teach_multiprocessing
 from .jobenv import JobEnvironment, texts_in
 from .peaks import reset_peak
 from .placeholders import fill_words
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 BOOT: Final = (
     "import sys; sys.path.insert(0, sys.argv[1]); from grn_zmq.jobmain import main; main()"
 )
-# How long atexit handlers and threads may take once the worker asked the process to leave.
-LEAVE_S: Final = 5.0
 # What shells say of a command that is not there, and of one that cannot be run.
 NOT_FOUND_STATUS: Final = 127
 NOT_EXECUTABLE_STATUS: Final = 126
@@ -57,7 +55,7 @@ def serve(job_fd: int) -> NoReturn:
             job.react(packet)
     except (BrokenPipeError, ConnectionResetError):
         pass  # the worker closed the socket while we worked
-    _leave()
+    leave()
 
 
 class JobSide:
@@ -95,8 +93,8 @@ class JobSide:
             extra = texts_in(packet.header, "environment")
             context.adopt(extra)
             self.environment.adopt({**context.environment, **extra})
-            _freshen()
-            _teach_multiprocessing()
+            freshen()
+            teach_multiprocessing()
         except BaseException as error:
             self.setup_error = error
         size = _resident_bytes()
@@ -107,7 +105,7 @@ class JobSide:
         from . import answers
 
         streams = _take_streams(packet.fds)
-        cap = _cap(packet.header)
+        cap = cap_of(packet.header)
         self.environment.update(packet.header, cap)
         cwd, umask = _cwd(), os.umask(OWN_UMASK)
         os.umask(umask)
@@ -125,15 +123,16 @@ class JobSide:
             header, body = answers.or_in_parcel((header, body), packet.header)
         except BaseException as error:
             header, body = answers.failure(error, packet.header)
-        intact = _flush() and _streams() == streams and _cwd() == cwd
+        intact = flush() and _streams() == streams and _cwd() == cwd
         threads, children = threading.active_count() - 1, _has_children()
-        header |= {
+        header = {
             "threads": threads,
             "children": children,
             "clean": intact and not threads and not children and self._can_go_on(),
             "before_bytes": before_bytes,
             "peak_bytes": _peak_bytes(),
             **frameworks.counters()._asdict(),
+            **header,
         }
         _silence_streams()
         self._answer(header, body, str(packet.header["late"]))
@@ -150,24 +149,22 @@ class JobSide:
             return
         if late:
             channel.write_file(late, header, body)
-        _leave()
+        leave()
 
     def _call(self, packet: channel.Packet, cap: caps.Cap | None) -> "answers.Result":
-        from . import answers, payload
+        from . import answers
 
         try:
             signal.signal(signal.SIGINT, self.on_interrupt)
             if self.setup_error is not None:
                 raise self.setup_error
+            if packet.header.get("box"):
+                self.environment.check()
+                return _call_in_box(packet)
             # Also where it cannot run: the worker sends no function twice.
             function, content = self._function(packet)
             self.environment.check()
-            with caps.capped(cap):
-                args, kwargs = payload.load_arguments(content)
-                value = function(*args, **kwargs)
-                if isinstance(value, Coroutine):
-                    value = _await(value)
-                return {"outcome": "succeeded"}, payload.dump_value(value)
+            return answer_of(function, content, cap)
         except SystemExit as request:
             return answers.departure(request, packet.header)
         except BaseException as error:
@@ -181,33 +178,36 @@ class JobSide:
         """Return what to call, and the rest of the content: its arguments."""
         from . import payload
 
-        size = packet.header["function_size"]
-        assert isinstance(size, int)
-        content = memoryview(packet.body)
-        if size:
+        shipped, content = _shipped(packet)
+        if len(shipped):
             self.function = None  # before the next is loaded: they may be large
-            self.function = payload.load_function(content[:size])
+            self.function = payload.load_function(shipped)
         assert self.function is not None
-        if packet.header["token"]:
-            content, size = _parcel(packet.header), 0
         function, stand_in = self.function
         if packet.header["stand_in"] and stand_in is not None:
             function = stand_in
-        return function, content[size:]
+        return function, content
 
     def run_command(self, packet: channel.Packet) -> NoReturn:
         """Become the command."""
         import msgpack
 
         _take_streams(packet.fds)
-        cap = _cap(packet.header)
+        cap = cap_of(packet.header)
         self.environment.update(packet.header, cap)
         try:
             body = _parcel(packet.header) if packet.header["token"] else packet.body
         except OSError as error:
             _refuse(f"its command cannot be read: {error}", NOT_EXECUTABLE_STATUS)
         words = msgpack.unpackb(body, unicode_errors="surrogatepass")
+        of_queue = list(map(str, _list_in(packet.header, "queue_prefix")))
+        if words[: len(of_queue)] != of_queue:  # who submitted it may not have known
+            words = [*of_queue, *words]
         argv = fill_words(words, texts_in(packet.header, "placeholders"))
+        python = str(packet.header.get("python") or "")
+        if python and argv[:1] in (["python"], ["python3"]):
+            argv[0] = python  # there may be none of this name beside it
+        argv = [*map(str, _list_in(packet.header, "prefix")), *argv]
         for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         try:
@@ -227,11 +227,32 @@ class JobSide:
             _refuse(f"{argv[0]}: cannot be run: {error}", NOT_EXECUTABLE_STATUS)
 
 
+def _call_in_box(packet: channel.Packet) -> "answers.Result":
+    """Call inside the environment of the job; nothing of the function is loaded here."""
+    from .boxing import Box, call_in_box
+
+    return call_in_box(Box.of(packet.header["box"]), packet.header, *_shipped(packet))
+
+
+def _shipped(packet: channel.Packet) -> tuple[memoryview, memoryview]:
+    """Give the function as it travelled, empty if it is here already, and the arguments."""
+    size = packet.header["function_size"]
+    assert isinstance(size, int)
+    content = memoryview(packet.body)
+    rest = _parcel(packet.header) if packet.header["token"] else content[size:]
+    return content[:size], rest
+
+
 def _parcel(header: Mapping[str, object]) -> memoryview:
     """The content of a run that was too large to be sent."""
     from . import answers
 
     return answers.parcels_of(header).read(str(header["token"]))
+
+
+def _list_in(header: Mapping[str, object], name: str) -> list[object]:
+    value = header.get(name)
+    return value if isinstance(value, list) else []
 
 
 def _file_of(fd: int) -> tuple[int, int] | None:
@@ -254,52 +275,6 @@ def _open_stdin(path: str) -> None:
 def _refuse(text: str, status: int) -> NoReturn:
     os.write(2, f"grn: {text}\n".encode(errors="surrogateescape"))
     os._exit(status)
-
-
-def _freshen() -> None:
-    """Give the interpreter the streams and the `__main__` a job expects."""
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.close(null)
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    # No __file__: multiprocessing's spawn would run the user's script again. What lives in
-    # __main__ travels by value.
-    sys.modules["__main__"] = types.ModuleType("__main__")
-    sys.modules["__main__"].__dict__["__builtins__"] = sys.modules["builtins"]
-
-
-def _teach_multiprocessing() -> None:
-    """Let functions and classes of `__main__` travel to the job's own workers by value."""
-    import pickle
-    from multiprocessing.reduction import ForkingPickler
-
-    import cloudpickle
-
-    def reducer_override(self: object, thing: object) -> object:
-        by_value = isinstance(thing, types.FunctionType | type)
-        if by_value and getattr(thing, "__module__", None) == "__main__":
-            return pickle.loads, (cloudpickle.dumps(thing),)
-        return NotImplemented
-
-    setattr(ForkingPickler, "reducer_override", reducer_override)  # noqa: B010
-
-
-def _await(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    import asyncio
-
-    async def awaited() -> Any:
-        return await coroutine
-
-    return asyncio.run(awaited())
-
-
-def _cap(header: Mapping[str, object]) -> caps.Cap | None:
-    """What this run may have; None if it is not to be held to it."""
-    cap_bytes, total_bytes = header["cap_bytes"], header["total_bytes"]
-    assert isinstance(cap_bytes, int)
-    assert isinstance(total_bytes, int)
-    return caps.Cap(cap_bytes, total_bytes, bool(header["on_host"])) if cap_bytes else None
 
 
 def _ignore_signal(number: int, frame: object) -> None:
@@ -332,17 +307,6 @@ def _silence_streams() -> None:
     os.close(null)
 
 
-def _flush() -> bool:
-    """Write out all buffers, C's too; False if a stream is broken."""
-    try:
-        for stream in {sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__} - {None}:
-            stream.flush()  # type: ignore[union-attr]
-        keeper.flush_c_streams()
-    except Exception:
-        return False
-    return True
-
-
 def _cwd() -> str:
     try:
         return os.getcwd()
@@ -369,17 +333,3 @@ def _peak_bytes() -> int:
 def _resident_bytes() -> int:
     with open("/proc/self/statm") as statm:
         return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def _leave() -> NoReturn:
-    """End as an interpreter does: threads, atexit handlers, buffers; but not for ever."""
-    import atexit
-
-    try:
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_REAL, LEAVE_S)
-        threading._shutdown()  # type: ignore[attr-defined]
-        atexit._run_exitfuncs()
-        _flush()
-    finally:
-        os._exit(0)

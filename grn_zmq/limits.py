@@ -13,3 +13,7 @@ DEFAULT_GRACE_S: Final = 5.0
 PARCEL_BYTES: Final = 1 << 20
 # How many jobs a client may have submitted without an answer, unless the broker says less.
 CREDITS: Final = 1024
+# More devices than any machine has.
+MAX_DEVICES: Final = 1024
+# Of names that people give to queues, resources and environments.
+MAX_WORD: Final = 128

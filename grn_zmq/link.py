@@ -56,7 +56,8 @@ class Link:
         Raises:
             ProcessLookupError: The broker has died since.
         """
-        self._pidfd = os.pidfd_open(address.pid)
+        # One that is not near has no pid here; it is gone when its connection is.
+        self._pidfd = os.pidfd_open(address.pid) if address.near else -1
         self._wakeup = wakeup
         self._refuse = refuse
         self._queued: deque[Outgoing] = deque()
@@ -70,8 +71,10 @@ class Link:
         )
         self._socket.connect(address.clients)
         self._poller = zmq.Poller()
-        for source in (self._socket, self._monitor, self._pidfd, wakeup):
+        for source in (self._socket, self._monitor, wakeup):
             self._poller.register(source, zmq.POLLIN)
+        if address.near:
+            self._poller.register(self._pidfd, zmq.POLLIN)
 
     def queue(self, messages: Sequence[Outgoing]) -> None:
         """Send later, from the thread of this link; jobs in a row travel in one message."""
@@ -96,11 +99,12 @@ class Link:
         if self._wakeup in ready:
             os.eventfd_read(self._wakeup)
         events = list(self._events()) if self._monitor in ready else []
+        cut = zmq.EVENT_DISCONNECTED in events
         return Turn(
             connected=events[-1:] == [zmq.EVENT_HANDSHAKE_SUCCEEDED],
-            cut=zmq.EVENT_DISCONNECTED in events,
+            cut=cut,
             readable=self._socket in ready,
-            broker_died=self._pidfd in ready,
+            broker_died=self._pidfd in ready if self._pidfd >= 0 else cut,
         )
 
     def _events(self) -> Iterator[int]:
@@ -140,7 +144,8 @@ class Link:
         self._socket.disable_monitor()
         self._monitor.close(linger=0)
         self._socket.close(linger=LINGER_MS if linger else 0)
-        os.close(self._pidfd)
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
 
     def _next_message(self) -> wire.Message:
         first = self._queued.popleft()

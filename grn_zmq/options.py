@@ -2,12 +2,22 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from . import hooktexts
-from .limits import DEFAULT_GRACE_S, MAX_NAME, MAX_PRIORITY, MAX_RETRIES, MAX_SECONDS
+from .limits import (
+    DEFAULT_GRACE_S,
+    MAX_NAME,
+    MAX_PRIORITY,
+    MAX_RETRIES,
+    MAX_SECONDS,
+    MAX_WORD,
+)
 from .naming import name_of_class
 from .units import parse_bytes, parse_seconds
+
+if TYPE_CHECKING:
+    from .declared import Amount, Declared
 
 _POLICIES: Final = {
     "spread": "spread",
@@ -27,7 +37,11 @@ _NOT_INLINE: Final = {
     "retry_on": "nobody else can run it again",
     "exclusive": "all that its caller does there shares the device with it",
     "on_end": "its caller sees the end of it",
+    "environment": "that has the surroundings it has",
+    "gpus": "has one GPU, shared by what was learned; grn.acquire(gpus=2) leases whole ones",
 }
+# What is about the memory of a device, and means nothing to a job that has none.
+_NOT_WITHOUT_DEVICE: Final = ("memory", "enforce", "exclusive")
 
 # Names the ancestors of this package used; each says the same as the option it stands for.
 _ALIASES: Final = {"jobstr": "type", "resource_policy": "policy"}
@@ -42,6 +56,8 @@ class JobOptions:
     by: tuple[str, ...] = ()
     policy: str = "spread"
     memory: str = ""
+    gpus: "Amount" = 1
+    resources: "Mapping[str, Amount]" = field(default_factory=dict)
     priority: int = 0
     oom_retries: int = 2
     timeout: float | str | None = None
@@ -56,6 +72,7 @@ class JobOptions:
     reuse: bool = True
     when_unavailable: str = "raise"
     env: Mapping[str, str] = field(default_factory=dict)
+    environment: str = ""
 
     def __post_init__(self) -> None:
         _check(
@@ -92,6 +109,7 @@ class JobOptions:
             raise ValueError(f"memory={self.memory!r} is more than any device has")
         for option in ("timeout", "time_limit", "grace"):
             self._check_time(option)
+        self._check_declared()
         self._check_retry_on()
         for option in ("enforce", "exclusive", "inline", "reuse"):
             _check(
@@ -116,6 +134,12 @@ class JobOptions:
                 f"when_unavailable={self.when_unavailable!r} must be 'raise' or 'local'"
             )
         _check(_is_environment(self.env), f"env={self.env!r} must map names to texts")
+        _check(
+            _is_text(self.environment) and " " not in self.environment,
+            f"environment={self.environment!r} must be a name; `grn environments` lists them",
+        )
+        if len(self.environment) > MAX_WORD:
+            raise ValueError(f"environment= is a name of at most {MAX_WORD} characters")
 
     @property
     def memory_bytes(self) -> int:
@@ -136,6 +160,29 @@ class JobOptions:
     def grace_s(self) -> float:
         """How long it has between being asked to end and being killed."""
         return DEFAULT_GRACE_S if self.grace is None else parse_seconds(self.grace)
+
+    @property
+    def declared(self) -> "Declared":
+        """The GPUs and named resources it needs, as they travel."""
+        from .declared import declare
+
+        return declare(self.gpus, self.resources)
+
+    def _check_declared(self) -> None:
+        if type(self.gpus) is int and self.gpus == 1 and self.resources == {}:
+            return  # as nearly always, and known without importing anything
+        found = self.declared
+        for option in _NOT_WITHOUT_DEVICE if found.gpus == 0 else ():
+            if getattr(self, option):
+                raise ValueError(
+                    f"gpus=0 and {option}= exclude each other: a job without a GPU has no "
+                    "device memory. Leave one of them out"
+                )
+        if found.share and self.exclusive:
+            raise ValueError(
+                f"gpus={self.gpus} and exclusive=True exclude each other: a part of a GPU is "
+                "shared. Leave gpus= out to have one alone"
+            )
 
     def _check_time(self, option: str) -> None:
         value = getattr(self, option)

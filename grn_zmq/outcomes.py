@@ -144,6 +144,8 @@ def warn_about(outcome: Outcome, spec: JobSpec | None) -> None:
     unseen = outcome.device.startswith("nvml") and outcome.outcome == "succeeded"
     if spec is None or not unseen or outcome.seen or spec.job_type in _warned:
         return
+    if spec.kind == "lease":
+        return  # nothing is learned from it; who holds devices and idles is shown in lists
     _warned.add(spec.job_type)
     from loguru import logger
 

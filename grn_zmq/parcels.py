@@ -24,7 +24,7 @@ from typing import Final
 from .errors import DiskFull, UnsafeDirectory
 from .limits import PARCEL_BYTES
 from .paths import check_private, make_private, state_directory
-from .records import require_token
+from .requiring import require_token
 from .units import format_bytes
 
 SHARED_MEMORY: Final = Path("/dev/shm")

@@ -1,12 +1,16 @@
 """What a command can say of the place it gets: `{gpu}` is the index of its device. Pure."""
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from .units import MIB
 
-# All there are: `--param` must not take one of these names for itself.
+if TYPE_CHECKING:
+    from .records import Leased
+
+# All there are besides the resources of a queue: `--param` must not take one of these names
+# for itself.
 NAMES: Final = frozenset(
     {"gpu", "device", "uuid", "memory", "job", "id", "name", "attempt"},
 )
@@ -22,20 +26,25 @@ def values_of(
     name: str,
     attempt: int,
     lease_bytes: int,
-    index: int,
-    device: str,
-    uuid: str,
+    devices: "Sequence[Leased]",
+    granted: Mapping[str, Mapping[str, str]],
 ) -> dict[str, str]:
     """Give what each placeholder stands for in one attempt.
 
+    Of several devices or instances there is a list with commas. A resource of the same name
+    as anything else here is not meant by it, except `gpu`, whose instances are devices.
+
     Args:
-        index: Of the leased device, which `device` names in full: 0 and `nvml:0`.
-        uuid: What CUDA knows the device by; on host memory its own name.
+        devices: Those of its lease; none is an empty text.
+        granted: The instances of each resource that it has, with the amount of each.
     """
+    instances = {resource: ",".join(names) for resource, names in granted.items()}
+    indices = ",".join(str(one.index) for one in devices)
     return {
-        "gpu": str(index),
-        "device": device,
-        "uuid": uuid,
+        **instances,
+        "gpu": instances.get("gpu", indices),
+        "device": ",".join(one.label for one in devices),
+        "uuid": ",".join(one.uuid for one in devices),
         "memory": str(lease_bytes // MIB),
         "job": str(number),
         "id": job_id,

@@ -97,6 +97,8 @@ class Receipts:
         """A job has ended; give the lines to show now."""
         if outcome.outcome not in _VERBS or not outcome.device:
             return []
+        if spec is not None and spec.kind == "lease":
+            return []  # it has whole devices, whatever it uses
         if spec is None or spec.kind == "command":
             # `grn run` reports on a command that cannot fit, with the same figures and more.
             told = spec is not None and outcome.outcome == "oom"

@@ -6,9 +6,18 @@ Each record checks its own closed sets, so that a wrong word is refused where it
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
-from .limits import DEFAULT_GRACE_S, MAX_NAME, MAX_PRIORITY, MAX_RETRIES, MAX_SECONDS
+from .amounts import parse_amount
+from .limits import (
+    DEFAULT_GRACE_S,
+    MAX_DEVICES,
+    MAX_NAME,
+    MAX_PRIORITY,
+    MAX_RETRIES,
+    MAX_SECONDS,
+)
+from .requiring import require, require_id, require_name, require_token, require_word
 
-KINDS: Final = frozenset({"call", "command", "inline"})
+KINDS: Final = frozenset({"call", "command", "inline", "lease"})
 POLICIES: Final = frozenset({"spread", "pack"})
 STREAMS: Final = frozenset({"stdout", "stderr"})
 OUTCOMES: Final = frozenset(
@@ -18,8 +27,6 @@ HOWS: Final = frozenset({"interrupt", "terminate", "kill"})
 # What a worker has of an attempt: its body runs (or waits for blobs), it has ended, or it was
 # running in an incarnation of the worker that died, and so may have run.
 HELD: Final = frozenset({"running", "finished", "interrupted"})
-
-_HEX: Final = frozenset("0123456789abcdef")
 
 Scalar = int | float | str | bool
 # Every other number counts something, and is refused below zero.
@@ -35,21 +42,9 @@ def added(default: object) -> Any:
     return field(default=default, metadata=ADDED)
 
 
-def require(ok: bool, what: str) -> None:
-    if not ok:
-        raise ValueError(what)
-
-
-def require_id(text: str, what: str = "job id") -> None:
-    require(len(text) == 32 and _HEX.issuperset(text), f"{text[:40]!r} is not a {what}")
-
-
-def require_token(text: str) -> None:
-    """A name of a parcel: where it lies, whose it is, and which one."""
-    where, _, name = text.partition("-")
-    session, _, random = name.partition("-")
-    fine = where in ("shm", "disk") and len(session) == 32 and len(random) == 32
-    require(fine and _HEX.issuperset(session + random), f"{text[:40]!r} is not a token")
+def added_map() -> Any:
+    """Such a field whose default is an empty map."""
+    return field(default_factory=dict, metadata=ADDED)
 
 
 def require_scalar(value: Scalar) -> None:
@@ -79,6 +74,11 @@ class JobSpec:
     earliest. `title` is what people know a command by; `variables` are added to its
     environment, `{gpu}` and the like in them replaced as it starts. `again_of` is the job that
     this one was made from, once that had ended.
+
+    It has so many `gpus` (0: none, -1: all), several of them whole, of one the `share` where
+    that is declared; `among` are the indices or uuids of those it may have. `resources` are
+    exact amounts of what its `queue` has (without name: the broker). It runs in the named
+    `environment`.
     """
 
     job_id: str
@@ -101,21 +101,27 @@ class JobSpec:
     oom_retries: int
     enforce: bool
     payload: bytes = field(repr=False)
-    timeout_s: float | None = added(None)
-    time_limit_s: float | None = added(None)
-    retries: int = added(0)
-    retry_on: tuple[str, ...] = added(())
-    grace_s: float = added(DEFAULT_GRACE_S)
-    token: str = added("")
-    title: str = added("")
-    variables: dict[str, str] = field(default_factory=dict, repr=False, metadata=ADDED)
-    after: tuple[str, ...] = added(())
-    after_any: tuple[str, ...] = added(())
-    begin_s: float | None = added(None)
-    held: bool = added(False)
-    exclusive: bool = added(False)
-    on_end: str = added("")
-    again_of: str = added("")
+    timeout_s: float | None = None
+    time_limit_s: float | None = None
+    retries: int = 0
+    retry_on: tuple[str, ...] = ()
+    grace_s: float = DEFAULT_GRACE_S
+    token: str = ""
+    title: str = ""
+    variables: dict[str, str] = field(default_factory=dict, repr=False)
+    after: tuple[str, ...] = ()
+    after_any: tuple[str, ...] = ()
+    begin_s: float | None = None
+    held: bool = False
+    exclusive: bool = False
+    on_end: str = ""
+    again_of: str = ""
+    gpus: Signed = added(1)
+    share: str = added("")
+    among: tuple[str, ...] = added(())
+    queue: str = added("")
+    resources: dict[str, str] = added_map()
+    environment: str = added("")
 
     def __post_init__(self) -> None:
         require_id(self.job_id)
@@ -143,13 +149,37 @@ class JobSpec:
             require_id(job_id, "job id to wait for")
         if self.again_of:
             require_id(self.again_of, "job id to run again")
+        self._check_declared()
+
+    def _check_declared(self) -> None:
+        require(-1 <= self.gpus <= MAX_DEVICES, f"{self.gpus} GPUs")
+        if self.share:
+            share = parse_amount(self.share)
+            require(self.gpus == 1 and 0 < share <= 1, f"a share of {self.share:.40} GPUs")
+        for one in (self.queue, self.environment, *self.among):
+            require_word(one)
+        require("gpu" not in self.resources, "of devices a job says how many: gpus, share")
+        for name, amount in self.resources.items():
+            require_name(name)
+            require(parse_amount(amount) > 0, f"{amount:.40} of {name}")
+
+
+@dataclass(frozen=True, slots=True)
+class Leased:
+    """One device of a lease. The first of several is that of the worker that runs the job."""
+
+    uuid: str
+    index: int
+    label: str
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
     """One attempt of a job inside its lease, as the worker needs to know it.
 
-    `enforce` caps it to its lease; a `young` type is looked at more often.
+    `enforce` caps it to its lease; a `young` type is looked at more often. `devices` are those
+    of its lease, none if it needs none; `granted` are, by resource, the instances it has and
+    how much of each. The words of its queue's `prefix` come before a command.
     """
 
     job_id: str
@@ -167,25 +197,30 @@ class Run:
     enforce: bool
     young: bool
     payload: bytes = field(repr=False)
-    detached: bool = added(False)
-    time_limit_s: float | None = added(None)
-    grace_s: float = added(DEFAULT_GRACE_S)
-    token: str = added("")
-    number: int = added(0)
-    name: str = added("")
-    variables: dict[str, str] = field(default_factory=dict, repr=False, metadata=ADDED)
+    detached: bool = False
+    time_limit_s: float | None = None
+    grace_s: float = DEFAULT_GRACE_S
+    token: str = ""
+    number: int = 0
+    name: str = ""
+    variables: dict[str, str] = field(default_factory=dict, repr=False)
+    devices: tuple[Leased, ...] = added(())
+    granted: dict[str, dict[str, str]] = added_map()
+    environment: str = added("")
+    prefix: tuple[str, ...] = added(())
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """An attempt whose body starts, or did so `ran_s` ago; `environment` names its device."""
+    """An attempt whose body starts, or did so `ran_s` ago; `environment` names its devices."""
 
     job_id: str
     attempt: int
     device: str
     stand_in: bool
     environment: dict[str, str]
-    ran_s: float = added(0.0)
+    ran_s: float = 0.0
+    indices: tuple[int, ...] = added(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,10 +270,10 @@ class Result:
     error_type: str
     error_text: str
     payload: bytes = field(repr=False)
-    error_bases: tuple[str, ...] = added(())
-    last_lines: str = added("")
-    token: str = added("")
-    token_bytes: int = added(0)
+    error_bases: tuple[str, ...] = ()
+    last_lines: str = ""
+    token: str = ""
+    token_bytes: int = 0
 
     def __post_init__(self) -> None:
         if self.token:
@@ -271,19 +306,23 @@ class Outcome:
     need_bytes: int
     largest_bytes: int
     payload: bytes = field(repr=False)
-    last_lines: str = added("")
-    token: str = added("")
-    token_bytes: int = added(0)
+    last_lines: str = ""
+    token: str = ""
+    token_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What one running attempt uses on the device now; `pid` is that of its body."""
+    """What one running attempt uses on a device now; `pid` is that of its body.
+
+    `device` is the uuid of another device of its lease than that of the reporting worker.
+    """
 
     job_id: str
     attempt: int
     used_bytes: int
-    pid: int = added(0)
+    pid: int = 0
+    device: str = added("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +336,11 @@ class DeviceProcess:
 
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """What a device is; fixed for the life of its worker."""
+    """What a device is; fixed for the life of its worker.
+
+    It may be the one that drives the `display`. `links` says how far other devices are from
+    it, by uuid: the less, the closer.
+    """
 
     index: int
     name: str
@@ -305,6 +348,20 @@ class DeviceFacts:
     kind: str
     device_class: str
     total_bytes: int
+    display: bool = added(False)
+    links: dict[str, int] = added_map()
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """An environment that a worker offers: its name, what kind it is, and what it does."""
+
+    name: str
+    kind: str
+    text: str
+
+    def __post_init__(self) -> None:
+        require_word(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,7 +386,7 @@ class Held:
 
     job_id: str
     attempt: int
-    state: str = added("running")
+    state: str = "running"
 
     def __post_init__(self) -> None:
         require(self.state in HELD, f"unknown state of an attempt {self.state[:40]!r}")

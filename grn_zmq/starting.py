@@ -5,6 +5,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import IO, Any, Final
 
@@ -86,15 +89,18 @@ def start(
     if debug:
         command += ["--debug"]
     kept = tempfile.TemporaryFile(prefix="grn-log-")  # noqa: SIM115
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,  # while we hold it open, broker and workers live
-        stdout=subprocess.PIPE,
-        stderr=log or kept,
-        start_new_session=True,
-    )
-    server = Server(process, kept)
+    with _interrupts_wait() as interrupted:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,  # while we hold it open, broker and workers live
+            stdout=subprocess.PIPE,
+            stderr=log or kept,
+            start_new_session=True,
+        )
+        server = Server(process, kept)
     try:
+        if interrupted:
+            raise KeyboardInterrupt
         assert process.stdout is not None
         # It says one word when all workers have joined, and ends by itself if they do not.
         if process.stdout.readline().decode().strip() == READY_TEXT:
@@ -105,6 +111,22 @@ def start(
     why = "its log says why" if log else last_line(server.log())
     server.stop()
     raise BrokerUnavailable(f"broker and workers did not start: {why}")
+
+
+@contextmanager
+def _interrupts_wait() -> Iterator[list[int]]:
+    """Let Ctrl-C wait until a child is known that would be forgotten otherwise."""
+    came: list[int] = []
+    ours = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGINT)
+    if not ours or before is not signal.default_int_handler:
+        yield came
+        return
+    signal.signal(signal.SIGINT, lambda signum, _: came.append(signum))
+    try:
+        yield came
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def last_line(text: str) -> str:

@@ -63,6 +63,7 @@ def describe_call(
     code = Blob(digest(shipped), shipped)
     context = context_blob(options.env)
     by = bind_by(function, options.by, args, kwargs)  # before large arguments are written
+    declared = options.declared
     payload, token = pack_arguments(args, kwargs, function, session, detached)
     spec = JobSpec(
         job_id=new_id(),
@@ -93,6 +94,12 @@ def describe_call(
         token=token,
         exclusive=options.exclusive,
         on_end=options.on_end,
+        gpus=declared.gpus,
+        share=declared.share,
+        resources=dict(declared.resources),
+        environment=options.environment,
+        # An environment may have none of the caller's variables but those it is told of.
+        variables=dict(options.env) if options.environment else {},
     )
     return spec, (code, context)
 

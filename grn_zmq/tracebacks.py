@@ -24,7 +24,9 @@ Position = tuple[str, str, int, int, int, int]
 
 # A runaway recursion is told by its two ends.
 MAX_FRAMES: Final = 1000
-_OWN_FILES: Final = frozenset({str(Path(__file__).with_name("jobmain.py"))})
+_OWN_FILES: Final = frozenset(
+    str(Path(__file__).with_name(name)) for name in ("jobmain.py", "jobcall.py", "boxed.py")
+)
 
 
 def error_type(error: BaseException) -> str:

@@ -15,12 +15,17 @@ from .control_messages import (
     Acted,
     Answer,
     AskCells,
+    AskEnvironments,
     AskInputs,
     AskJob,
+    AskQueues,
     AskScene,
     AskWhy,
     CellsAre,
     Clean,
+    CreateQueue,
+    DeleteQueue,
+    EnvironmentsAre,
     FindJobs,
     Hold,
     InputsAre,
@@ -30,12 +35,14 @@ from .control_messages import (
     Pause,
     Prioritise,
     PutCells,
+    QueuesAre,
     SceneIs,
     WhyIs,
 )
 from .facts import DeviceRow, JobRow, ProfileRow
 from .limits import CREDITS
-from .records import Begun, Blob, JobSpec, Numbered, Outcome, Piece, Released, added, require_id
+from .records import Begun, Blob, JobSpec, Numbered, Outcome, Piece, Released
+from .requiring import require_id
 from .worker_messages import (
     Assign,
     Declined,
@@ -51,14 +58,15 @@ from .worker_messages import (
 )
 
 __all__ = [
-    "PROTOCOL", "Acted", "Answer", "AskCells", "AskInputs", "AskJob", "AskScene", "AskWhy",
-    "Assign", "BadMessage", "CellsAre", "Clean", "Declined", "End", "EndIdle", "FindJobs",
+    "PROTOCOL", "Acted", "Answer", "AskCells", "AskEnvironments", "AskInputs", "AskJob",
+    "AskQueues", "AskScene", "AskWhy", "Assign", "BadMessage", "CellsAre", "Clean",
+    "CreateQueue", "Declined", "DeleteQueue", "End", "EndIdle", "EnvironmentsAre", "FindJobs",
     "Finished", "Frames", "Greet", "Hold", "InputsAre", "JobIs", "JobsFound", "Leave",
-    "Leaving", "Order", "Pause", "Prioritise", "PutCells", "Recorded", "Report", "SceneIs",
-    "Unknown", "WhyIs", "decode", "encode",
+    "Leaving", "Order", "Pause", "Prioritise", "PutCells", "QueuesAre", "Recorded", "Report",
+    "SceneIs", "Unknown", "WhyIs", "decode", "encode",
 ]  # fmt: skip
 
-PROTOCOL: Final = 3
+PROTOCOL: Final = 4
 # Clients outlive an upgrade of the broker: those of the protocol before are served too.
 PROTOCOL_BEFORE: Final = PROTOCOL - 1
 
@@ -175,8 +183,8 @@ class Welcome:
     protocol: int
     epoch: int
     pid: int
-    greeting: int = added(0)
-    credits: int = added(CREDITS)
+    greeting: int = 0
+    credits: int = CREDITS
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ from .records import (
     DeviceFacts,
     DeviceProcess,
     Held,
+    Offer,
     Result,
     Run,
     Use,
     added,
-    require,
-    require_id,
 )
+from .requiring import require, require_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,8 @@ class Greet:
     device: DeviceFacts
     max_jobs: int | None
     inventory: tuple[Held, ...]
-    greeting: int = added(0)
+    greeting: int = 0
+    environments: tuple[Offer, ...] = added(())
 
     def __post_init__(self) -> None:
         require_id(self.incarnation, "incarnation")
@@ -64,8 +65,8 @@ class Report:
     idle_bytes: int
     utilisation: float
     uses: tuple[Use, ...]
-    temperature_c: int | None = added(None)
-    processes: tuple[DeviceProcess, ...] = added(())
+    temperature_c: int | None = None
+    processes: tuple[DeviceProcess, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

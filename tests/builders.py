@@ -12,6 +12,7 @@ from grn_zmq.records import (
     DeviceFacts,
     Held,
     JobSpec,
+    Leased,
     Outcome,
     Piece,
     Released,
@@ -22,6 +23,8 @@ from grn_zmq.records import (
 from grn_zmq.units import MIB
 
 __all__ = ["MIB"]
+
+HOST_0 = Leased("host-0", 0, "host:0")
 
 
 def an_id(number: int) -> str:
@@ -121,6 +124,7 @@ def a_run(number: int = 1, **changes: Any) -> Run:
         enforce=False,
         young=False,
         payload=b"arguments",
+        devices=(HOST_0,),
     )
     return replace(run, **changes)
 

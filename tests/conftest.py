@@ -43,6 +43,7 @@ def home() -> Iterator[Path]:
             place.mkdir(mode=0o700)
             patch.setenv(name, str(place))
         patch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        patch.delenv("GRN_NAME", raising=False)
         yield directory
         shutil.rmtree(find_parcels(os.environ).shm, ignore_errors=True)
     shutil.rmtree(directory)

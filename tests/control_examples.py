@@ -3,8 +3,19 @@
 from typing import Any, Final
 
 from grn_zmq import wire
-from grn_zmq.facts import CellRow, DeviceReason, Found, JobDetail, Reason, Scene, Tried, Undone
-from grn_zmq.records import Blob, DeviceProcess
+from grn_zmq.facts import (
+    CellRow,
+    DeviceReason,
+    EnvironmentRow,
+    Found,
+    JobDetail,
+    QueueRow,
+    Reason,
+    Scene,
+    Tried,
+    Undone,
+)
+from grn_zmq.records import Blob, DeviceProcess, Leased
 from tests.builders import MIB, a_device_row, a_job_row, a_spec, an_id
 
 
@@ -109,6 +120,21 @@ A_WAITING_COMMAND: Final[dict[str, Any]] = {
     "again_of": an_id(9),
 }
 
+A_DECLARED_NEED: Final[dict[str, Any]] = {
+    "gpus": -1,
+    "among": ("0", "GPU-2"),
+    "queue": "night",
+    "resources": {"cpu": "4", "licence": "0.5"},
+    "environment": "tensorflow-1.4.0",
+}
+
+A_GRANT: Final[dict[str, Any]] = {
+    "devices": (Leased("GPU-0", 0, "nvml:0"), Leased("GPU-2", 2, "nvml:2")),
+    "granted": {"cpu": {"0": "4"}, "gpu": {"0": "1", "2": "1"}},
+    "environment": "tensorflow-1.4.0",
+    "prefix": ("nice", "-n", "5"),
+}
+
 STRANGERS: Final = (DeviceProcess(4711, 5, ""), DeviceProcess(12, 3, an_id(1)))
 
 CONTROL: Final[tuple[wire.Message, ...]] = (
@@ -130,4 +156,24 @@ CONTROL: Final[tuple[wire.Message, ...]] = (
     wire.AskCells(after=3),
     wire.CellsAre((a_cell_row(),), more=True),
     wire.PutCells((a_cell_row(),)),
+    wire.CreateQueue(an_id(1), "night", {"cpu": {"0": "16"}}, ("python",), max_jobs=3),
+    wire.DeleteQueue("night", end_running=True),
+    wire.AskQueues("night"),
+    wire.QueuesAre(
+        (
+            QueueRow(
+                name="night",
+                capacity={"cpu": {"0": "16"}},
+                left={"cpu": {"0": "0.5"}},
+                prefix=("python",),
+                max_jobs=3,
+                closing=False,
+                queued=1,
+                running=2,
+                ended=3,
+            ),
+        )
+    ),
+    wire.AskEnvironments(),
+    wire.EnvironmentsAre((EnvironmentRow("tensorflow", "docker", "tf:1.4", ("nvml:0",)),)),
 )

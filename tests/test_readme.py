@@ -60,7 +60,7 @@ def test_the_other_names_of_options_work() -> None:
 
 
 def test_every_verb_is_named_and_no_other() -> None:
-    named = set(re.findall(r"(?:^|[`/ (])grn (\w+)", CODE, re.MULTILINE))
+    named = set(re.findall(r"(?:^|[`/ (])grn (\w[\w-]*)", CODE, re.MULTILINE))
 
     assert named - {"import"} == set(VERBS)
 
@@ -82,7 +82,8 @@ def options_of(verb: str) -> set[str]:
 
 
 def test_every_switch_of_a_grn_command_exists() -> None:
-    lines = re.findall(r"(?:^|[`/ (])grn (\w+)((?:(?! -- |[`|#\n]).)*)", CODE, re.MULTILINE)
+    called = r"(?:^|[`/ (])grn (\w[\w-]*)((?:(?! -- |[`|#\n]).)*)"
+    lines = re.findall(called, CODE, re.MULTILINE)
     written = {
         (verb, switch)
         for verb, rest in lines

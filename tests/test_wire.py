@@ -17,12 +17,11 @@ from grn_zmq.codec import MAX_HEADER_BYTES, MAX_ITEMS, MAX_TEXT
 from grn_zmq.records import (
     Begun,
     Blob,
-    Held,
+    DeviceFacts,
     JobSpec,
     Numbered,
-    Outcome,
-    Result,
     Run,
+    Use,
 )
 from tests.builders import (
     a_device_row,
@@ -43,7 +42,13 @@ from tests.builders import (
     an_outcome,
     held,
 )
-from tests.control_examples import A_WAITING_COMMAND, CONTROL, STRANGERS
+from tests.control_examples import (
+    A_DECLARED_NEED,
+    A_GRANT,
+    A_WAITING_COMMAND,
+    CONTROL,
+    STRANGERS,
+)
 
 # By protocol: what this one writes, and what the one before wrote.
 _GOLDEN: Final[dict[str, dict[str, list[str]]]] = json.loads(
@@ -86,6 +91,8 @@ EXAMPLES: Final[dict[str, wire.Message]] = {
                 a_spec(1, by={"n": 3, "p": -0.5, "m": "s", "b": True}, **LIFECYCLE),
                 a_spec(2, priority=-3),
                 a_spec(3, **A_WAITING_COMMAND),
+                a_spec(4, **A_DECLARED_NEED),
+                a_spec(5, gpus=1, share="1/3"),
             )
         ),
         wire.Cancel((an_id(1), an_id(2)), interrupt=True),
@@ -131,7 +138,9 @@ EXAMPLES: Final[dict[str, wire.Message]] = {
             temperature_c=61,
             processes=STRANGERS,
         ),
-        wire.Assign(5, (a_run(1), replace(a_run(2, payload=b""), **RUN_WORDS))),
+        wire.Assign(
+            5, (a_run(1), replace(a_run(2, payload=b""), **RUN_WORDS), a_run(3, **A_GRANT))
+        ),
         wire.End(5, "interrupt", (an_attempt(1), an_attempt(2, 3))),
         wire.Recorded(5, (an_attempt(1),)),
         wire.EndIdle(an_id(900)),
@@ -147,16 +156,14 @@ EXAMPLES: Final[dict[str, wire.Message]] = {
 
 # What the golden frames of the protocol before were made of, where that is not the above.
 EXAMPLES_BEFORE: Final[dict[str, wire.Message]] = {
-    "ended": wire.Ended(
-        (an_outcome(1), an_outcome(2, outcome="killed", signal=9, payload=b""))
-    ),
-    "greet": a_greet(inventory=(held(1),), max_jobs=4),
     "submit": wire.Submit(
         (
             a_spec(1, by={"n": 3, "p": -0.5, "m": "s", "b": True}, **LIFECYCLE),
             a_spec(2, priority=-3),
+            a_spec(3, **A_WAITING_COMMAND),
         )
     ),
+    "assign": wire.Assign(5, (a_run(1), replace(a_run(2, payload=b""), **RUN_WORDS))),
 }
 
 ANY_VALUE = st.recursive(
@@ -263,13 +270,13 @@ def test_f53_a_peer_of_the_protocol_before_is_answered_in_its_words(kind: str) -
 
 
 def test_the_protocol_before_knew_all_but_the_newest_messages() -> None:
-    newest = {"unknown", "declined", "leaving", "leave", "stop", "stopping"}
-    newest |= {one.kind for one in CONTROL}
+    newest = {"create-queue", "delete-queue", "ask-queues", "queues-are"}
+    newest |= {"ask-environments", "environments-are"}
 
     assert set(GOLDEN_BEFORE) == set(wire.MESSAGES) - newest
 
 
-@pytest.mark.parametrize("record", [JobSpec, Run, Result, Outcome, Held])
+@pytest.mark.parametrize("record", [JobSpec, Run, Begun, Use, DeviceFacts])
 def test_what_was_added_stands_at_the_end_and_has_a_default(record: type) -> None:
     marks = ["added" in one.metadata for one in fields(record)]
 

@@ -10,13 +10,16 @@ from loguru import logger
 
 from grn_zmq import log
 from grn_zmq.config import BadSetting, read_config
+from grn_zmq.environments.files import read_environments
 from grn_zmq.errors import GrnError, StateUnwritable
 from grn_zmq.failpoints import arm
 from grn_zmq.lifeline import end_with_parent
-from grn_zmq.paths import make_private, state_directory
+from grn_zmq.paths import make_private, state_directory, use_name
 
+from .claims import Claims
 from .devices.choose import default_max_jobs, describe, plan
 from .fosterer import Fosterer
+from .joining import variables_for
 
 
 @click.command()
@@ -32,6 +35,19 @@ from .fosterer import Fosterer
     help="Jobs at once on each device. Default: bounded by memory alone on GPUs, "
     "max(2, cores / devices) on host memory. Setting: max_jobs, GRN_MAX_JOBS.",
 )
+@click.option("--name", metavar="NAME", help="Of the broker, if it has one. Also: GRN_NAME.")
+@click.option(
+    "--broker",
+    metavar="WHERE",
+    help="Join the broker in this directory, or with this ipc:// address, and stay when it "
+    "stops: the next one there is joined, too.",
+)
+@click.option(
+    "--environments",
+    metavar="FILE",
+    help="Offer the environments that this file has, as tables [environments.NAME]. "
+    "Setting: environments, GRN_ENVIRONMENTS.",
+)
 @click.option("--debug", "-d", is_flag=True, help="Log more.")
 @click.option("--supervisor", default=0, hidden=True, help="Whom to end with.")
 @click.option("--announce", default=-1, hidden=True, help="Tell this descriptor the plan.")
@@ -39,6 +55,9 @@ from .fosterer import Fosterer
 def main(
     devices: str | None,
     max_jobs: int | None,
+    name: str | None,
+    broker: str | None,
+    environments: str | None,
     debug: bool,
     supervisor: int,
     announce: int,
@@ -50,16 +69,22 @@ def main(
     grn-workers                          all GPUs, or two shares of host memory
     grn-workers --devices host:4x2GiB    four devices of 2 GiB of host memory each
     CUDA_VISIBLE_DEVICES=0,1 grn-workers only these GPUs
+    grn-workers --broker /run/user/1000/grn   one more pool for a broker that runs
     """
     log.configure("workers", debug)
     if supervisor:
         end_with_parent(supervisor)
+    claims = Claims()
     try:
+        _choose_broker(name, broker)
         # A supervisor has read all settings before, and passed on what is set.
         environ = None if supervisor else os.environ
-        config = read_config(environ, {"devices": devices, "max_jobs": max_jobs})
+        flags = {"devices": devices, "max_jobs": max_jobs, "environments": environments}
+        config = read_config(environ, flags)
+        read_environments(config.environments)  # each worker would refuse them by itself
         names = plan(config.devices, os.environ)
         require_writable(state_directory(os.environ))
+        names = claims.claim(names, os.environ)
     except BadSetting as error:
         click.echo(f"grn-workers: {error}", err=True)
         sys.exit(2)
@@ -74,10 +99,29 @@ def main(
     options = ["--debug"] if debug else []
     if (jobs := config.max_jobs or default_max_jobs(names)) is not None:
         options += ["--max-jobs", str(jobs)]
+    if config.environments:
+        options += ["--environments", config.environments]
     if failpoints:
         arm(failpoints)
         options += ["--failpoints", failpoints]
-    sys.exit(Fosterer(names, options).run())
+    sys.exit(Fosterer(names, options, claims.leave, stays=broker is not None).run())
+
+
+def _choose_broker(name: str | None, where: str | None) -> None:
+    """Let us, and all that we start, mean that broker.
+
+    Raises:
+        BadSetting: There cannot be such a one.
+    """
+    if name is not None and where is not None:
+        raise BadSetting("--broker says which broker is meant: leave --name out")
+    use_name(name)
+    if where is not None:
+        variables = variables_for(where, Path.cwd())
+        runtime = variables["XDG_RUNTIME_DIR"]
+        if runtime and not os.path.isdir(runtime):
+            raise BadSetting(f"--broker {where} cannot be: there is no directory {runtime}")
+        os.environ.update(variables)
 
 
 def require_writable(directory: Path) -> None:

@@ -1,12 +1,12 @@
 """The worker's decisions: messages and process events in, effects out, time is an argument."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
 from grn_zmq import wire
 from grn_zmq.batches import parts
-from grn_zmq.records import AttemptId, Begun, Held, Released, Result, Run
+from grn_zmq.records import AttemptId, Held, Released, Result, Run
 
 from . import ending, reporting
 from .blobcache import BlobCache
@@ -23,12 +23,13 @@ from .effects import (
     UnwatchCaller,
     WatchCaller,
 )
-from .events import Gone, Level, Returned
+from .events import Elsewhere, Gone, Level, Returned
 from .greeting import Fence, inventory
 from .reporting import Reporter
 from .results import result_of, result_of_exit, result_of_return
-from .runs import ActiveRun, Phase, Processes
+from .runs import INLINE, ActiveRun, Phase, Processes
 from .spoollog import Attempt, DropRecord, FinishRecord, Left, StartRecord
+from .surroundings import begun_of
 
 IDLE_S: Final = 60.0
 MOST_IDLE: Final = 16
@@ -39,18 +40,14 @@ REPEAT_S: Final = 5.0
 class WorkerCore:
     """The attempts and job processes of one device."""
 
-    def __init__(
-        self,
-        device: str,
-        environment: Mapping[str, str],
-        total_bytes: int,
-        left: Left | None = None,
-    ) -> None:
-        """Begin with what earlier incarnations left, if anything."""
+    def __init__(self, *, on_host: bool, total_bytes: int, left: Left | None = None) -> None:
+        """Begin with what earlier incarnations left, if anything.
+
+        Args:
+            on_host: Whether the device is a share of the machine's memory.
+        """
         left = left or Left()
-        self.device = device
-        self.on_host = device.startswith("host")
-        self.environment = dict(environment)
+        self.on_host = on_host
         self.fence = Fence()
         self.runs: dict[str, ActiveRun] = {}
         self.processes = Processes()
@@ -118,7 +115,9 @@ class WorkerCore:
             if digest not in self.blobs
         }
         begun = [
-            self._begun(one, now) for one in self.runs.values() if one.began_at is not None
+            begun_of(one.run, one.ran_s(now))
+            for one in self.runs.values()
+            if one.began_at is not None
         ]
         return [
             *([Reply(wire.Want(tuple(sorted(lacking))))] if lacking else []),
@@ -127,18 +126,14 @@ class WorkerCore:
             *self.tick(now),
         ]
 
-    def _begun(self, active: ActiveRun, now: float) -> Begun:
-        run, ran_s = active.run, active.ran_s(now)
-        return Begun(
-            run.job_id, run.attempt, self.device, run.stand_in, self.environment, ran_s
-        )
-
     def _on_assign(self, message: wire.Assign) -> list[Effect]:
         effects: list[Effect] = []
         missing: set[str] = set()
         refused: list[Run] = []
         for run in message.runs:
             attempt = (run.job_id, run.attempt)
+            if run.kind in INLINE:  # the body is its caller's, and has outlived our last death
+                self.interrupted.discard(attempt)
             known = attempt in self.unrecorded or attempt in self.interrupted
             if known or self._attempt(*attempt):
                 continue  # repeated
@@ -202,17 +197,17 @@ class WorkerCore:
         run = active.run
         active.phase = Phase.RUNNING
         active.began_at = now
-        started = self._tell(wire.Started((self._begun(active, now),)))
+        started = self._tell(wire.Started((begun_of(run, 0.0),)))
         if active.inline:
             return [WatchCaller(run.job_id, run.pid), *started]
         effects: list[Effect] = []
         process = self.processes.serving(run)
-        if process is None or not run.reuse:
+        if process is None or not run.reuse or run.environment:
             # What serves another context of this client and type will not be needed again.
             effects += ending.close(self.processes.idle(run.session, run.job_type), now)
             process = self.processes.new(run)
             context = self.blobs.get(run.context) if run.context else b""
-            effects.append(Launch(process.key, context))
+            effects.append(Launch(process.key, context, run.devices))
         process.idle_since = None
         process.job_id = run.job_id
         active.process = process.key
@@ -236,7 +231,8 @@ class WorkerCore:
         if active is None or active.result is not None:
             return [Note("a job process spoke out of turn", {"process": key}, "warning")]
         self._take_account(active, returned.peak_bytes)
-        if returned.counters is not None:
+        # Frameworks add up their devices, of which each is looked at by itself.
+        if returned.counters is not None and len(active.run.devices) == 1:
             active.measured.take_counters(returned.counters)
         result = result_of_return(active, returned, now)
         unwanted = returned.token if result.token != returned.token else ""
@@ -263,10 +259,20 @@ class WorkerCore:
             result = result_of_exit(active, gone, now, on_host=self.on_host)
         return self._finish(active, result, now)
 
+    def run_in(self, key: int) -> ActiveRun | None:
+        """The attempt that this job process runs now."""
+        process = self.processes.get(key)
+        return self.runs.get(process.job_id) if process else None
+
     def _take_account(self, active: ActiveRun, peak_bytes: int) -> None:
         active.measured.take_peak(peak_bytes)
         # What the kernel says at the end has the interpreter in it that became a command.
         active.measured.seen |= bool(peak_bytes) and not self.on_host
+
+    def caller_unseen(self, job_id: str) -> None:
+        """Nothing here tells when the process that runs an inline job ends."""
+        if active := self.runs.get(job_id):
+            active.unwatched = True
 
     def caller_gone(self, job_id: str, now: float) -> list[Effect]:
         """The process that ran an inline job is dead."""
@@ -315,7 +321,7 @@ class WorkerCore:
         if active is None:
             ended = (attempt.job_id, attempt.attempt)
             return self._drop(attempt) if ended in self.interrupted else []
-        if active.inline and how != "kill":
+        if active.inline and how != "kill" and not active.unwatched:
             return []  # it ends with its caller, who is told by itself
         if active.process is None:
             return self._finish(active, result_of(active, now, "cancelled"), now)
@@ -345,6 +351,13 @@ class WorkerCore:
                 active.deadline = min(active.deadline, now + most_grace_s)
         return effects
 
+    def seen_elsewhere(self, found: Elsewhere) -> None:
+        """Take note of what another device shows; the next report tells it."""
+        for job_id, used_bytes in found.by_job.items():
+            if active := self.runs.get(job_id):
+                own = job_id in found.seen
+                active.measured.take_use_elsewhere(found.device, used_bytes, own=own)
+
     def sampled(self, level: Level, now: float) -> list[Effect]:
         """Take note of what the device shows; tell the broker what matters.
 
@@ -353,7 +366,11 @@ class WorkerCore:
         """
         for job_id, used_bytes in level.by_job.items():
             if active := self.runs.get(job_id):
-                active.measured.take_use(used_bytes, own=job_id in level.seen)
+                own = job_id in level.seen
+                active.measured.take_use(used_bytes, own=own)
+                # Host memory has no places: of each device a job has an equal part.
+                for one in active.run.devices[1:] if self.on_host else ():
+                    active.measured.take_use_elsewhere(one.uuid, used_bytes, own=own)
         for active in self.runs.values():
             if active.began_at is not None:
                 active.measured.take_load(level.utilisation, now)

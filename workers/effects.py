@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from grn_zmq import wire
-from grn_zmq.records import Result, Run
+from grn_zmq.records import Leased, Result, Run
 
 from .spoollog import Record
 
@@ -42,10 +42,11 @@ class Discard:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Start a job process under this key, in the context of its client."""
+    """Start a job process under this key, in the context of its client, for these devices."""
 
     process: int
     context: bytes = field(repr=False)
+    devices: tuple[Leased, ...]
 
 
 @dataclass(frozen=True, slots=True)

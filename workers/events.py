@@ -61,3 +61,12 @@ class Level:
     pids: Mapping[str, int] = field(default_factory=dict)
     processes: Mapping[int, int] = field(default_factory=dict)
     owners: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """What jobs of this worker use on another device, that their leases have too."""
+
+    device: str
+    by_job: Mapping[str, int]
+    seen: frozenset[str]

@@ -5,7 +5,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,6 +18,8 @@ from .server import NO_BROKER_STATUS
 
 # Longer than a worker takes to end its jobs.
 LEAVE_S: Final = 12.0
+# After a broker has told its workers to leave: it would tell those that come at once, too.
+STAY_S: Final = 1.0
 
 
 @dataclass(slots=True)
@@ -34,9 +36,25 @@ class _Fostered:
 class Fosterer:
     """Starts workers, starts them again when they die, and ends them all."""
 
-    def __init__(self, names: Sequence[str], options: Sequence[str]) -> None:
+    def __init__(
+        self,
+        names: Sequence[str],
+        options: Sequence[str],
+        leaving: Callable[[], None] = lambda: None,
+        *,
+        stays: bool = False,
+    ) -> None:
+        """Prepare; `run` starts.
+
+        Args:
+            leaving: Is called when the end begins.
+            stays: Whether other workers follow those that a broker tells to leave: they wait
+                for the next broker.
+        """
         self._fostered = [_Fostered(name) for name in names]
         self._options = list(options)
+        self._leaving = leaving
+        self._stays = stays
         self._signalled = Signalled()
 
     def run(self) -> int:
@@ -47,6 +65,7 @@ class Fosterer:
             self._reap()
             if self._all_have_left():
                 return NO_BROKER_STATUS
+        self._leaving()
         self._end_all()
         return 0
 
@@ -100,13 +119,17 @@ class Fosterer:
             status = one.process.returncode
             os.close(one.pidfd)
             one.process = None
-            if status == NO_BROKER_STATUS:  # it was told to
+            told = status == NO_BROKER_STATUS
+            if told and not self._stays:
                 one.left = True
                 continue
             now = time.monotonic()
             pause_s = one.backoff.pause_s(now - one.started_at)
             one.start_at = now + pause_s
-            if not self._signalled.stopping:
+            if told:
+                one.start_at = now + STAY_S
+                logger.bind(facts={"device": one.name}).info("waiting for the next broker")
+            elif not self._signalled.stopping:
                 facts = {"device": one.name, "status": status, "pause_s": pause_s}
                 logger.bind(facts=facts).error("a worker died; it is started again")
 

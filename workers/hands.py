@@ -2,15 +2,19 @@
 
 import os
 import time
+from collections.abc import Sequence
 from signal import SIGTERM
 from typing import Protocol
 
 from loguru import logger
 
 from grn_zmq.context import Context
+from grn_zmq.discovery import shares_pids
 from grn_zmq.failpoints import failpoint
+from grn_zmq.lifelock import watch_life
 from grn_zmq.parcels import find_parcels
-from grn_zmq.records import Run
+from grn_zmq.paths import find_places
+from grn_zmq.records import Leased, Run
 
 from . import jobevents
 from .broker_link import BrokerLink
@@ -30,12 +34,13 @@ from .effects import (
     UnwatchCaller,
     WatchCaller,
 )
+from .environments import Environments
 from .joblogs import JobLogs
 from .launcher import LaunchError
 from .pool import Pool
 from .sampler import Sampler
 from .spool import Spool
-from .surroundings import environment_of, placeholders_of
+from .surroundings import device_variables, environment_of, placeholders_of
 from .sweeping import MARK
 
 
@@ -63,6 +68,7 @@ class Hands:
         sampler: Sampler,
         spool: Spool,
         logs: JobLogs,
+        environments: Environments,
     ) -> None:
         self._head = head
         self._core = head.core
@@ -72,21 +78,24 @@ class Hands:
         self._sampler = sampler
         self._spool = spool
         self._logs = logs
+        self._environments = environments
         self._parcels = find_parcels(os.environ)
-        # What no job may have otherwise: its device, and the mark it is found by.
-        self._fixed = {**device.environment(), MARK: spool.incarnation}
+        # What no job may have otherwise: the mark it is found by.
+        self._fixed = {MARK: spool.incarnation}
 
     def carry_out(self, effect: Effect) -> None:
         """Do one thing; what was meant for a process that is not there is void."""
         match effect:
             case Reply(message):
                 self._link.send(message)
-            case Launch(key, context):
-                self._launch(key, context)
+            case Launch(key, context, devices):
+                self._launch(key, context, devices)
             case Feed(key, run, function) if key in self._pool:
                 self._sampler.begins(key)
                 self._logs.begin(run)
-                self._pool.feed(key, self._job_run(run, function))
+                self._pool.feed(
+                    key, self._environments.dressed(key, self._job_run(run, function))
+                )
                 failpoint("worker.fed")
             case Signal(key, signum) if key in self._pool:
                 self._pool.signal(key, signum)
@@ -109,19 +118,29 @@ class Hands:
                 logger.bind(facts=facts).log(level.upper(), text)
 
     def _watch_caller(self, job_id: str, pid: int) -> None:
-        if len(self._core.runs) > 1:
+        several = any(len(one.run.devices) > 1 for one in self._core.runs.values())
+        if several or len(self._core.runs) > 1:
             self._head.sample()  # its peak until now is of the jobs it is part of
-        if self._pool.watch_caller(job_id, pid):
+        places = find_places(os.environ)
+        pid = pid if shares_pids(places) else 0
+        life = None if pid else watch_life(places.life(self._core.runs[job_id].run.session))
+        if not pid and life is None:
+            self._core.caller_unseen(job_id)
+        if self._pool.watch_caller(job_id, pid, life):
             self._head.sample()  # what it holds already is not the job's
         else:
             self._head.do(self._core.caller_gone(job_id, time.monotonic()))
 
-    def _launch(self, key: int, packed: bytes) -> None:
+    def _launch(self, key: int, packed: bytes, devices: Sequence[Leased]) -> None:
         try:
             context = Context.from_bytes(packed)
-            environment = {**self._defaults(context), **self._fixed}
+            fixed = {**device_variables(devices), **self._fixed}
+            environment = {**self._defaults(context), **fixed}
+            if active := self._core.run_in(key):
+                self._environments.enter(key, active.run, context, self._fixed)
             self._pool.launch(key, context, environment)
         except (LaunchError, ValueError) as error:
+            self._environments.leave(key, by_force=False)
             self._head.do(self._core.launch_failed(key, str(error), time.monotonic()))
 
     def _defaults(self, context: Context) -> dict[str, str]:
@@ -136,7 +155,7 @@ class Hands:
 
     def _job_run(self, run: Run, function: bytes | None) -> jobevents.Run:
         assert run.kind in ("call", "command")
-        values = placeholders_of(run, self._device.info)
+        values = placeholders_of(run)
         return jobevents.Run(
             job_id=run.job_id,
             attempt=run.attempt,
@@ -150,10 +169,17 @@ class Hands:
             stdin=run.stdin,
             on_host=self._core.on_host,
             total_bytes=self._device.info.total_bytes,
-            cap_bytes=run.lease_bytes if run.enforce else 0,
+            cap_bytes=self._cap_bytes(run) if run.enforce else 0,
             token=run.token,
             parcels=(str(self._parcels.shm), str(self._parcels.disk)),
             session=run.session,
             detached=run.detached,
             late=str(self._spool.late_file(run.job_id, run.attempt)),
+            queue_prefix=run.prefix,
         )
+
+    def _cap_bytes(self, run: Run) -> int:
+        """What it may have of each device; a process has host memory of all of them at once."""
+        if self._core.on_host:
+            return run.lease_bytes * len(run.devices)
+        return run.lease_bytes if run.devices else 0

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from grn_zmq import channel
+from grn_zmq.boxing import Box
 from grn_zmq.frameworks import Counters
-from grn_zmq.records import require_token
+from grn_zmq.requiring import require_token
 
 # Of the bases of an exception, and of the name of one, in characters.
 MOST_BASES: Final = 64
@@ -54,6 +55,14 @@ class Run:
     """Whose a large result is, and whether it must survive a power cut."""
     late: str = ""
     """Where the answer is left if the body has closed our socket."""
+    prefix: tuple[str, ...] = ()
+    # What every command of its queue begins with, whoever submitted it.
+    queue_prefix: tuple[str, ...] = ()
+    # What `python` means to it, if its environment has one of its own.
+    python: str = ""
+    """The words of its environment, before those of a command."""
+    box: Box | None = None
+    """Where a call is put that runs in an environment."""
 
 
 @dataclass(frozen=True, slots=True)

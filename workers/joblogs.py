@@ -18,6 +18,8 @@ from grn_zmq.logfiles import BEFORE, LOG_BYTES, LogFiles
 from grn_zmq.paths import make_private
 from grn_zmq.records import Run
 
+from .surroundings import label_of
+
 # A disk that fails does so with every line that is printed.
 WARN_AGAIN_S: Final = 600.0
 
@@ -104,9 +106,8 @@ class LogWriter:
 class JobLogs:
     """The logs of the attempts that run under one worker. Nothing here ever raises."""
 
-    def __init__(self, directory: Path, device: str) -> None:
+    def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._device = device
         self._open: dict[str, LogWriter] = {}
         self._lost_bytes: dict[str, int] = {}
         self._warn_at = float("-inf")
@@ -114,8 +115,9 @@ class JobLogs:
     def begin(self, run: Run) -> None:
         """Tell where an attempt begins, if others came before it."""
         if run.attempt > 1:
+            place = f" on {label}" if (label := label_of(run.devices)) else ""
             with self._going_on(run.job_id):
-                self._log(run.job_id).say(f"attempt {run.attempt} on {self._device}")
+                self._log(run.job_id).say(f"attempt {run.attempt}{place}")
 
     def write(self, job_id: str, stream: str, data: bytes) -> None:
         """Keep what a job has printed."""

@@ -97,6 +97,10 @@ class JobProcess:
             "session": run.session,
             "detached": run.detached,
             "late": run.late,
+            "prefix": list(run.prefix),
+            "queue_prefix": list(run.queue_prefix),
+            "python": run.python,
+            "box": run.box.as_map() if run.box else None,
         }
         self._late = run.late
         self._close_pipes()

@@ -1,6 +1,6 @@
 """What is known of one attempt's use of its device, from everybody who tells."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from grn_zmq.frameworks import Counters
 
@@ -11,9 +11,12 @@ class Measured:
 
     `used_bytes` is its present use, right for room; it teaches nothing where it is a guess,
     an even share of what could not be told apart. `seen` says that something was its own.
+    `elsewhere` is its use of the other devices of its lease, by uuid; the peak is the largest
+    of any of them.
     """
 
     used_bytes: int = 0
+    elsewhere: dict[str, int] = field(default_factory=dict)
     peak_bytes: int = 0
     need_bytes: int = 0
     seen: bool = False
@@ -31,6 +34,13 @@ class Measured:
         """Take one look at its memory; `own` if the figure is no guess."""
         self.used_bytes = used_bytes
         self._own = own
+        if own:
+            self.seen = True
+            self.peak_bytes = max(self.peak_bytes, used_bytes)
+
+    def take_use_elsewhere(self, device: str, used_bytes: int, *, own: bool) -> None:
+        """The same of another device of its lease."""
+        self.elsewhere[device] = used_bytes
         if own:
             self.seen = True
             self.peak_bytes = max(self.peak_bytes, used_bytes)

@@ -9,6 +9,7 @@ from typing import Final
 from loguru import logger
 
 from grn_zmq.context import Context
+from grn_zmq.lifelock import is_held
 from grn_zmq.peaks import reset_peak
 
 from .devices.device import Tree
@@ -32,6 +33,7 @@ class Pool:
         self._owners: dict[int, int] = {}
         self._callers: dict[int, str] = {}
         self._caller_trees: dict[str, tuple[int, Tree]] = {}
+        self._lives: dict[str, int] = {}
 
     def fileno(self) -> int:
         return self._epoll.fileno()
@@ -91,11 +93,19 @@ class Pool:
     def baseline_bytes(self, key: int) -> int:
         return 0 if key in self._commands else self._processes[key].baseline_bytes
 
-    def watch_caller(self, job_id: str, pid: int) -> bool:
+    def watch_caller(self, job_id: str, pid: int, life: int | None = None) -> bool:
         """Watch a process that runs an inline job; False if it is gone already.
 
         What it once had is no job's from now on; look at it before if it is another's.
+
+        Args:
+            pid: 0 for one in another pid namespace; what it uses cannot be told then.
+            life: Where its life lock shows that it lives, if it has one; ours from now on.
         """
+        if not pid:
+            if life is not None:
+                self._lives[job_id] = life
+            return True
         try:
             pidfd = os.pidfd_open(pid)
             self._epoll.register(pidfd, select.EPOLLIN)
@@ -111,6 +121,8 @@ class Pool:
         return True
 
     def unwatch_caller(self, job_id: str) -> None:
+        if (life := self._lives.pop(job_id, None)) is not None:
+            os.close(life)
         if job_id in self._caller_trees:
             pidfd, _ = self._caller_trees.pop(job_id)
             if pidfd != NOT_WATCHED:
@@ -128,6 +140,7 @@ class Pool:
         Args:
             outputs: Whether to read what jobs print; else it waits in their pipes.
         """
+        yield from [one for one, life in self._lives.items() if not is_held(life)]
         for fd, _ in self._epoll.poll(0):
             if fd in self._callers:
                 yield self._callers[fd]
@@ -153,7 +166,7 @@ class Pool:
         """Kill whatever is left."""
         for key in list(self._processes):
             self.destroy(key)
-        for job_id in list(self._caller_trees):
+        for job_id in [*self._caller_trees, *self._lives]:
             self.unwatch_caller(job_id)
         self._epoll.close()
 

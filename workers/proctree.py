@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
@@ -67,10 +67,34 @@ def lineage(pid: int) -> list[int]:
     return found
 
 
+@cache
+def own_lineage(parent_pid: int) -> list[int]:
+    """List this process and all that had it started.
+
+    Args:
+        parent_pid: Its parent; with another one it is found anew.
+    """
+    return [os.getpid(), *lineage(parent_pid)]
+
+
 def start_time(pid: int) -> int | None:
     """Return when the process started, in clock ticks since boot; None if it is gone."""
     stat = _stat(pid)
     return stat[1] if stat else None
+
+
+@lru_cache(maxsize=_CACHE_LIMIT)
+def job_named(pid: int, started: int) -> str | None:
+    """Return the job that a process says in its environment to be of; None if it does not.
+
+    Args:
+        started: When it started, which tells it from others that had this pid.
+    """
+    for text in _read(f"/proc/{pid}/environ").split(b"\0"):
+        name, _, value = text.partition(b"=")
+        if name == b"GRN_JOB_ID":
+            return value.decode(errors="replace")
+    return None
 
 
 def owner(pid: int, roots: Collection[int], cache: OwnerCache) -> int | None:

@@ -32,6 +32,7 @@ class Reporter:
         self._total_bytes = total_bytes
         self._told: wire.Report | None = None
         self._told_at = float("-inf")
+        self._crowded = False
 
     def forget(self) -> None:
         """Whoever was told is gone: the next look is news."""
@@ -44,31 +45,42 @@ class Reporter:
             level.foreign_bytes,
             level.idle_bytes,
             level.utilisation,
-            tuple(_use(one, level) for one in runs),
+            tuple(use for one in runs for use in _uses(one, level)),
             level.temperature_c,
         )
-        if now - self._told_at < HEARTBEAT_S and not self._notable(report):
+        # Somebody may wait until the device is nobody's.
+        crowded = not level.processes.keys() <= level.owners.keys()
+        left = self._crowded and not crowded
+        if now - self._told_at < HEARTBEAT_S and not left and not self._notable(report):
             return None
-        self._told, self._told_at = report, now
+        self._told, self._told_at, self._crowded = report, now, crowded
         return replace(report, processes=_listed(level, {one.run.job_id for one in runs}))
 
     def _notable(self, report: wire.Report) -> bool:
         told = self._told
         if told is None:
             return True
-        before = {use.job_id: use.used_bytes for use in told.uses}
+        before = {(use.job_id, use.device): use.used_bytes for use in told.uses}
         changes = [
             report.foreign_bytes - told.foreign_bytes,
             report.idle_bytes - told.idle_bytes,
-            *(use.used_bytes - before.get(use.job_id, 0) for use in report.uses),
+            *(use.used_bytes - before.get((use.job_id, use.device), 0) for use in report.uses),
         ]
         return any(abs(change) * NOTABLE_PART >= self._total_bytes for change in changes)
 
 
-def _use(active: ActiveRun, level: Level) -> Use:
-    run = active.run
+def _uses(active: ActiveRun, level: Level) -> list[Use]:
+    """What it uses here, and on each other device of its lease."""
+    run, measured = active.run, active.measured
     pid = level.pids.get(run.job_id, run.pid if active.inline else 0)
-    return Use(run.job_id, run.attempt, active.measured.used_bytes, pid)
+    here = Use(run.job_id, run.attempt, measured.used_bytes, pid)
+    return [
+        here,
+        *(
+            replace(here, used_bytes=measured.elsewhere.get(one.uuid, 0), device=one.uuid)
+            for one in run.devices[1:]
+        ),
+    ]
 
 
 def _listed(level: Level, job_ids: Collection[str]) -> tuple[DeviceProcess, ...]:

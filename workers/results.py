@@ -51,12 +51,13 @@ def result_of_return(active: ActiveRun, returned: Returned, now: float) -> Resul
     """Say how an attempt ended whose function came back."""
     if active.timed_out:
         return replace(result_of_limit(active, now), exit_status=returned.exit_status)
-    ran_out = returned.asked_bytes is not None and not active.asked_to_end
+    asked_bytes = None if active.asked_to_end else returned.asked_bytes
+    ran_out = asked_bytes is not None and bool(active.run.devices)
     outcome = "oom" if ran_out else returned.outcome
     return replace(
         result_of(active, now, outcome, returned.error_type, returned.error_text),
         exit_status=returned.exit_status,
-        asked_bytes=returned.asked_bytes or 0 if ran_out else 0,
+        asked_bytes=asked_bytes or 0 if ran_out else 0,
         payload=returned.payload,
         error_bases=tuple(map(_sayable, returned.error_bases)),
         token=returned.token,
@@ -84,8 +85,8 @@ def result_of_exit(active: ActiveRun, gone: Gone, now: float, *, on_host: bool) 
         result = replace(
             result_of(active, now, "failed", "JobExited", text), exit_status=status
         )
-    if asked_bytes is None:
-        return result
+    if asked_bytes is None or not active.run.devices:
+        return result  # what it was promised no memory of, it cannot have run out of
     return replace(result, outcome="oom", asked_bytes=asked_bytes)
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from grn_zmq.records import Result, Run
+from grn_zmq.records import Leased, Result, Run
 
 from .measured import Measured
 
@@ -14,6 +14,9 @@ LAST_WORDS_BYTES: Final = 8192
 LAST_LINES: Final = 20
 LAST_LINES_CHARACTERS: Final = 4096
 _LAST_LINES_BYTES: Final = 4 * LAST_LINES_CHARACTERS
+
+# Kinds of job whose body runs in its caller's own process.
+INLINE: Final = frozenset({"inline", "lease"})
 
 
 class Phase(StrEnum):
@@ -29,7 +32,8 @@ class ActiveRun:
 
     `result` is what the job process said; it is kept back until that process is proved
     gone, or clean enough to be used again. Only then is the memory free. `timed_out` says
-    that it was asked to end because it ran too long.
+    that it was asked to end because it ran too long; `unwatched` that nobody here can tell
+    when its caller ends, so the broker has to.
     """
 
     run: Run
@@ -40,6 +44,7 @@ class ActiveRun:
     asked_to_end: bool = False
     leaving: bool = False
     timed_out: bool = False
+    unwatched: bool = False
     deadline: float | None = None
     next_signal: int | None = None
     result: Result | None = None
@@ -86,7 +91,8 @@ class ActiveRun:
 
     @property
     def inline(self) -> bool:
-        return self.run.kind == "inline"
+        """Whether it runs in its caller's own process, which was there before."""
+        return self.run.kind in INLINE
 
 
 def _shown(line: str) -> str:
@@ -103,6 +109,7 @@ class Process:
     session: str
     job_type: str
     context: str
+    devices: tuple[Leased, ...]
     job_id: str
     idle_since: float | None = None
     kill_at: float | None = None
@@ -115,9 +122,9 @@ class Process:
         return now - self.idle_since
 
     def serves(self, run: Run) -> bool:
-        """Whether this attempt may use the process: same client, type and context only."""
-        mine = (self.session, self.job_type, self.context)
-        theirs = (run.session, run.job_type, run.context)
+        """Whether this attempt may use it: same client, type, context and devices only."""
+        mine = (self.session, self.job_type, self.context, self.devices)
+        theirs = (run.session, run.job_type, run.context, run.devices)
         return self.idle_since is not None and self.kill_at is None and mine == theirs
 
 
@@ -127,7 +134,9 @@ class Processes(dict[int, Process]):
     def new(self, run: Run) -> Process:
         """Count in a process that is about to be launched for this attempt."""
         key = max(self, default=0) + 1
-        self[key] = Process(key, run.session, run.job_type, run.context, run.job_id)
+        self[key] = Process(
+            key, run.session, run.job_type, run.context, run.devices, run.job_id
+        )
         return self[key]
 
     def serving(self, run: Run) -> Process | None:

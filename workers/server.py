@@ -5,6 +5,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +13,7 @@ import zmq
 from loguru import logger
 
 from grn_zmq import wire
+from grn_zmq.environments.catalogue import Catalogue
 from grn_zmq.errors import GrnError
 from grn_zmq.failpoints import failpoint
 from grn_zmq.paths import logs_directory
@@ -20,10 +22,12 @@ from grn_zmq.records import DeviceFacts, Piece
 from . import jobevents
 from .broker_link import BrokerLink
 from .core import WorkerCore
-from .devices.device import Device
+from .devices.device import Device, DeviceInfo
 from .effects import Effect, Keep, Reply
 from .ending import LEAVING_GRACE_S
-from .events import Returned
+from .environments import Environments
+from .events import Gone, Returned
+from .farewells import Farewells
 from .hands import Hands
 from .joblogs import JobLogs
 from .launcher import ExecLauncher
@@ -58,27 +62,38 @@ class WorkerServer:
         max_jobs: int | None,
         find: Callable[[], str | None],
         spool: Spool,
+        environments: Environments | None = None,
     ) -> None:
         """Be ready to serve.
 
         Args:
             find: Gives the address for workers of the broker that lives, if one does.
+            environments: Those that jobs can have here; None for none.
         """
         self._device = device
         self._max_jobs = max_jobs
+        self._environments = environments or Environments(Catalogue(), spool.incarnation)
         info = device.info
-        self._facts = DeviceFacts(
-            info.index, info.name, info.uuid, info.kind, info.device_class, info.total_bytes
-        )
+        self._facts = facts_of(info)
         self._spool = spool
-        self._pool = Pool(ExecLauncher())
+        launcher = ExecLauncher()
+        self._pool = Pool(launcher)
+        self._farewells = Farewells(launcher.known_pids)
         self._link = BrokerLink(find)
-        label = f"{info.kind}:{info.index}"
-        self.core = WorkerCore(label, device.environment(), info.total_bytes, spool.left)
+        self.core = WorkerCore(
+            on_host=info.kind == "host", total_bytes=info.total_bytes, left=spool.left
+        )
         self._sampler = Sampler(device, self._pool, self.core)
-        self._logs = JobLogs(logs_directory(os.environ), label)
+        self._logs = JobLogs(logs_directory(os.environ))
         self._hands = Hands(
-            self, device, self._link, self._pool, self._sampler, spool, self._logs
+            self,
+            device,
+            self._link,
+            self._pool,
+            self._sampler,
+            spool,
+            self._logs,
+            self._environments,
         )
         self._effects: list[Effect] = []
         self._greet_at = float("inf")
@@ -130,6 +145,7 @@ class WorkerServer:
             self._logs.close()
             self._link.close()
             self._spool.close()
+            self._sampler.close()
             self._device.close()
 
     def _end_jobs(self) -> None:
@@ -140,7 +156,7 @@ class WorkerServer:
         self._settle()
         failpoint("worker.leaving")
         deadline = time.monotonic() + most_s + LEAVE_S
-        while len(self._pool) and time.monotonic() < deadline:
+        while (len(self._pool) or len(self._farewells)) and time.monotonic() < deadline:
             self._turn()
             if self._stopping and not capped:  # whoever sent a signal does not wait so long
                 capped = True
@@ -162,6 +178,7 @@ class WorkerServer:
             quiet = False
             self._on_event(event)
         now = time.monotonic()
+        self._farewells.look(now)
         if now >= self._sample_at(now):
             self.sample()
             if quiet:  # all of this turn was for the sample
@@ -194,6 +211,8 @@ class WorkerServer:
                 poller.register(socket, zmq.POLLIN)
         if not self._link.full:
             poller.register(self._pool.fileno(), zmq.POLLIN)
+        for pidfd in self._farewells.filenos():
+            poller.register(pidfd, zmq.POLLIN)
         now = time.monotonic()
         next_at = min(self._sample_at(now), self._greet_at)
         wait_s = min(max(0.0, next_at - now), self._link.wait_s(now))
@@ -216,6 +235,7 @@ class WorkerServer:
                 max_jobs=self._max_jobs,
                 inventory=inventory,
                 greeting=greeting,
+                environments=self._environments.offers,
             )
         )
 
@@ -272,9 +292,7 @@ class WorkerServer:
                 self._sampler.accounted_bytes(key)  # of processes that had this pid before
 
     def _output(self, key: int, stream: str, data: bytes) -> None:
-        process = self.core.processes.get(key)
-        active = self.core.runs.get(process.job_id) if process else None
-        if active is not None:
+        if active := self.core.run_in(key):
             run = active.run
             self._link.say(Piece(run.job_id, run.attempt, stream, data))
             self._logs.write(run.job_id, stream, data)
@@ -305,8 +323,15 @@ class WorkerServer:
 
     def _on_exited(self, key: int, exited: jobevents.Exited) -> None:
         gone = self._sampler.gone(key, exited)
-        process = self.core.processes.get(key)
         self._pool.destroy(key)
+        active = self.core.run_in(key)
+        answered = active is not None and active.result is not None
+        farewell = self._environments.leave(key, by_force=exited.status != 0 and not answered)
+        then = partial(self._on_gone, key, exited, gone)
+        self._farewells.begin(farewell, time.monotonic(), then)
+
+    def _on_gone(self, key: int, exited: jobevents.Exited, gone: Gone) -> None:
+        process = self.core.processes.get(key)
         self.sample()  # tell the broker what became free before it decides
         now = time.monotonic()
         if process and process.job_id and exited.error_text:
@@ -317,6 +342,8 @@ class WorkerServer:
     def sample(self) -> bool:
         """Look at the device, and say whether it could be read."""
         self._sampled_at = time.monotonic()
+        for found in self._sampler.look_elsewhere():
+            self.core.seen_elsewhere(found)
         level = self._sampler.look()
         if level is not None:
             self.do(self.core.sampled(level, time.monotonic()))
@@ -349,3 +376,17 @@ class WorkerServer:
                 self.do(self.core.kept(time.monotonic()))
             elif not kept:
                 self.do(self.core.not_kept(self._spool.why))
+
+
+def facts_of(info: DeviceInfo) -> DeviceFacts:
+    """Give what the broker is told of a device."""
+    return DeviceFacts(
+        index=info.index,
+        name=info.name,
+        uuid=info.uuid,
+        kind=info.kind,
+        device_class=info.device_class,
+        total_bytes=info.total_bytes,
+        display=info.display,
+        links=dict(info.links),
+    )

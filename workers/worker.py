@@ -9,13 +9,17 @@ import click
 from loguru import logger
 
 from grn_zmq import failpoints, log
+from grn_zmq.config import BadSetting
 from grn_zmq.discovery import find_address
+from grn_zmq.environments.catalogue import Catalogue
+from grn_zmq.environments.files import read_environments
 from grn_zmq.errors import GrnError, StateUnwritable, UnsafeDirectory
 from grn_zmq.failpoints import failpoint
 from grn_zmq.lifeline import end_with_parent, ending_signals
 from grn_zmq.paths import find_places, state_directory
 
 from .devices.choose import open_device
+from .environments import Environments
 from .launcher import become_subreaper
 from .server import NO_BROKER_STATUS, BrokerGone, WorkerServer
 from .spool import Spool, spool_directory
@@ -26,9 +30,12 @@ from .sweeping import sweep
 @click.option("--device", required=True)
 @click.option("--max-jobs", type=int)
 @click.option("--parent", type=int, required=True)
+@click.option("--environments", default="")
 @click.option("--debug", is_flag=True)
 @click.option("--failpoints", "orders", default="", hidden=True)
-def main(device: str, max_jobs: int | None, parent: int, debug: bool, orders: str) -> None:
+def main(
+    device: str, max_jobs: int | None, parent: int, environments: str, debug: bool, orders: str
+) -> None:
     """Own one device until SIGTERM, or until the broker says to leave."""
     end_with_parent(parent)
     failpoints.arm(orders)
@@ -39,7 +46,9 @@ def main(device: str, max_jobs: int | None, parent: int, debug: bool, orders: st
     try:
         opened = open_device(device)
         spool = open_spool(opened.info.uuid)
-        server = WorkerServer(opened, max_jobs, workers_address, spool)
+        offered = Environments(read_catalogue(environments), spool.incarnation)
+        offered.clean_up(spool.earlier, spool.left.interrupted)
+        server = WorkerServer(opened, max_jobs, workers_address, spool, offered)
         server.stop_on(*ending_signals())
         if workers_address() is None:
             logger.info("waiting for a broker")
@@ -49,6 +58,15 @@ def main(device: str, max_jobs: int | None, parent: int, debug: bool, orders: st
         sys.exit(NO_BROKER_STATUS)
     except GrnError as error:
         sys.exit(f"worker: {error}")
+
+
+def read_catalogue(path: str) -> Catalogue:
+    """Give what the file offers now; one that was broken since offers nothing."""
+    try:
+        return read_environments(path)
+    except BadSetting as error:
+        logger.bind(facts={"why": str(error)}).error("no environments are offered")
+        return Catalogue()
 
 
 def allow_many_files() -> None:

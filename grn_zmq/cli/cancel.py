@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 import click
 
@@ -14,6 +15,10 @@ from .common import counted, is_terminal, json_option, one_line_errors, print_js
 from .listing import all_jobs
 from .refs import find_rows, some_refs_argument
 from .states import LIVE, jobs_named
+
+# Kinds of job whose body is their caller's own process; and the states in which it may be.
+_OF_CALLER: Final = frozenset({"inline", "lease"})
+_BEGUN: Final = frozenset({"assigned", "running"})
 
 
 @click.command()
@@ -57,12 +62,17 @@ def _sure(count: int) -> bool:
 def cancelled(rows: Sequence[JobRow]) -> Tally:
     """Ask for their end; say for which it was too late."""
     doomed: set[str] = set()
-    live = [row for row in rows if row.state in LIVE]
+    held = {row.job_id: row for row in rows if row.kind in _OF_CALLER and row.state in _BEGUN}
+    live = [row for row in rows if row.state in LIVE and row.job_id not in held]
     for part in parts([row.job_id for row in live], IDS_PER_MESSAGE):
         doomed |= set(ask(Cancel(part, interrupt=False), Cancelling).job_ids)
     tally = Tally()
     for row in rows:
-        if row.job_id in doomed:
+        if row.job_id in held:
+            what = "holds it" if row.kind == "lease" else "runs it itself"
+            why = f"ends with the process that {what}: end that one (pid {row.client_pid})"
+            tally.undone.append((row, why))
+        elif row.job_id in doomed:
             tally.done.append(row)
         else:
             how = f": {row.state}" if row.state not in LIVE else ""

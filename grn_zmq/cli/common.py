@@ -74,6 +74,12 @@ class Probability(click.FloatRange):
 
 RISK: Final = Probability(0.0001, 0.5)
 
+name_option = click.option(
+    "--name",
+    metavar="NAME",
+    help="Of one broker among several: letters, digits, -, _ and . Also: GRN_NAME.",
+)
+
 overflow_option = click.option(
     "--overflow",
     type=RISK,

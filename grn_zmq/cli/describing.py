@@ -5,6 +5,7 @@ from typing import Final
 
 from ..facts import JobDetail, JobRow, Tried
 from ..units import format_bytes, format_seconds
+from .queues.texts import has_text, needs_text
 from .states import CODES, LIVE, reason_of, result_of, state_of
 from .when import local, times_of
 
@@ -29,6 +30,7 @@ def describe(
         ("State", list(_state(row, detail, numbers))),
         ("Times", list(_times(row, detail, now_s))),
         ("Memory", list(_memory(row, detail))),
+        ("Resources", list(_resources(row))),
         ("Attempts before", [(f"attempt {one.attempt}", tried(one)) for one in detail.tried]),
         ("Options", list(_options(row, detail))),
         ("Output", list(_output(row, detail, log))),
@@ -100,6 +102,17 @@ def _memory(row: JobRow, detail: JobDetail) -> Iterator[Fact]:
     yield from ((name, format_bytes(size)) for name, size in sizes.items() if size)
     if detail.fit:
         yield "fit", f"{detail.fit} of these{f' on {row.device}' if row.device else ''}"
+
+
+def _resources(row: JobRow) -> Iterator[Fact]:
+    if row.queue:
+        yield "queue", row.queue
+    if needed := needs_text(row):
+        yield "needs", needed
+    if row.granted and row.state in LIVE:
+        yield "has", has_text(row.granted)
+    if row.environment:
+        yield "environment", row.environment
 
 
 def tried(one: Tried) -> str:

@@ -8,6 +8,7 @@ from ..units import format_seconds
 from .listing import bytes_or_dash, called, part_of, short_names
 from .states import CODES, FAILURES, LIVE, reason_of, result_of, state_of
 from .tables import print_fitted
+from .when import has_begun
 
 HEADERS: Final = (
     *("JOB", "STATE", "DEVICE", "MEMORY", "WAIT", "RUN", "NAME", "RESULT OR REASON"),
@@ -21,7 +22,11 @@ def print_jobs(rows: Sequence[JobRow]) -> None:
     names = short_names(row.job_type for row in rows)
     lines = [cells_of(row, names[row.job_type]) for row in rows]
     print_fitted(
-        HEADERS, lines, elastic=_ELASTIC, coloured=_STATE, colour_of=lambda one: _colour(one[1])
+        HEADERS,
+        lines,
+        elastic=_ELASTIC,
+        coloured=_STATE,
+        colour_of=lambda one: colour_of_state(one[1]),
     )
 
 
@@ -34,13 +39,13 @@ def cells_of(row: JobRow, type_name: str) -> tuple[str, ...]:
         row.device or "-",
         _memory(row),
         format_seconds(row.wait_s),
-        format_seconds(row.run_s) if row.device else "-",
-        _name(row, type_name),
+        format_seconds(row.run_s) if has_begun(row) else "-",
+        name_of(row, type_name),
         result_or_reason(row) or "-",
     )
 
 
-def _name(row: JobRow, type_name: str) -> str:
+def name_of(row: JobRow, type_name: str) -> str:
     """Jobs of a sweep have one name: what they run tells them apart."""
     both = f"{row.name}: {row.title}" if row.name and row.title else ""
     return both or called(row, type_name)
@@ -60,7 +65,8 @@ def result_or_reason(row: JobRow) -> str:
     return ": ".join(filter(None, (", ".join(filter(None, notes)), reason_of(row))))
 
 
-def _colour(cell: str) -> str | None:
+def colour_of_state(cell: str) -> str | None:
+    """The colour of a cell such as `R running`."""
     state = cell.partition(" ")[2]
     if state in FAILURES:
         return "red"

@@ -4,6 +4,7 @@ import json
 import sys
 from difflib import get_close_matches
 from importlib import import_module
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -20,8 +21,12 @@ VERBS: Final = {
     "status": "Say whether a broker runs, and what it has to do.",
     "run": "Run commands as jobs and wait for them.",
     "submit": "Queue commands as jobs and leave.",
+    "lease": "Run a command that has whole devices to itself.",
+    "create-queue": "Make a queue with declared resources.",
+    "enqueue": "Queue a command as a job of a queue, and leave.",
+    "delete-queue": "Delete a queue: what waits is cancelled, what runs runs on.",
     "ps": "List jobs.",
-    "show": "Tell all about one job.",
+    "show": "Show queues with their jobs, or tell all about one job.",
     "logs": "Print what a job printed, or follow it.",
     "why": "Say what a waiting job waits for.",
     "wait": "Wait for jobs, and leave with their status.",
@@ -35,6 +40,7 @@ VERBS: Final = {
     "clean": "Forget ended jobs, their values and their output.",
     "top": "Watch devices and jobs live.",
     "devices": "List devices, their memory and their processes.",
+    "environments": "List the named environments that jobs can run in.",
     "who": "Say which job a process belongs to.",
     "profiles": "List, show, set, export or forget what was learned of job types.",
     "config": "Show settings and where each comes from.",
@@ -58,14 +64,17 @@ ALIASES: Final = {
 }
 
 
+# Their --json is what a queue has or a job needs, as in Grass; machines ask by --output json.
+JSON_IS_A_VALUE: Final = frozenset({"create-queue", "enqueue"})
+
+
 class Verbs(click.Group):
     """Knows its verbs by name; loads one when it is called."""
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run; a wrong command line is told as JSON, too, to whoever wants JSON."""
         words = list(extra.get("args") or (args[0] if args else None) or sys.argv[1:])
-        ours = words[: words.index("--")] if "--" in words else words
-        if "--json" not in ours or not extra.get("standalone_mode", True):
+        if not _wants_json(words) or not extra.get("standalone_mode", True):
             return super().main(*args, **extra)
         try:
             return super().main(*args, **{**extra, "standalone_mode": False})
@@ -95,8 +104,8 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in VERBS:
             return None
-        module = import_module(f".{name}", __package__)
-        command: click.Command = getattr(module, name)
+        module = import_module(f".{name.replace('-', '_')}", __package__)
+        command: click.Command = getattr(module, name.replace("-", "_"))
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
@@ -115,15 +124,36 @@ class Verbs(click.Group):
             formatter.write_dl(list(VERBS.items()))
 
 
+def _wants_json(words: list[str]) -> bool:
+    ours = words[: words.index("--")] if "--" in words else words
+    named = [word for before, word in pairwise(("", *ours)) if before != "--name"]
+    verb = next((word for word in named if not word.startswith("-")), "")
+    if verb not in JSON_IS_A_VALUE:
+        return "--json" in ours
+    return "--output=json" in ours or ("--output", "json") in pairwise(ours)
+
+
+def _mean(name: str) -> None:
+    """Let all that follows mean the broker of this name."""
+    from ..config import BadSetting
+    from ..paths import use_name
+
+    try:
+        use_name(name)
+    except BadSetting as error:
+        raise click.UsageError(str(error)) from None
+
+
 @click.group(
     cls=Verbs,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.option("--json", "as_json", is_flag=True, help="Without a command: print facts as JSON.")
+@click.option("--name", metavar="NAME", help="Of the broker, if it has one. Also: GRN_NAME.")
 @click.version_option(__version__, prog_name="grn")
 @click.pass_context
-def grn(ctx: click.Context, /, as_json: bool) -> None:
+def grn(ctx: click.Context, /, as_json: bool, name: str | None) -> None:
     """Run many GPU jobs on one machine without thinking about it.
 
     \b
@@ -132,6 +162,8 @@ def grn(ctx: click.Context, /, as_json: bool) -> None:
     grn run "python a.py" "python b.py" two commands as jobs, sharing devices
     grn ps                              what runs, where, and what waits for what
     """
+    if name is not None:
+        _mean(name)
     if ctx.invoked_subcommand is None:
         from .overview import overview
 

@@ -12,10 +12,7 @@ from ..errors import BrokerRunning
 from ..starting import occupant
 from .common import UNREACHABLE, flush, json_option, one_line_errors, print_json, say
 from .hosting.systemctl import ServiceError, Systemctl, is_lingering
-from .hosting.unitfile import NAME, carried, unit_path, unit_text
-
-ENABLE = ("enable", "--now", NAME)
-BY_HAND = f"`systemctl --user daemon-reload` and `systemctl --user {' '.join(ENABLE)}`"
+from .hosting.unitfile import carried, unit_name, unit_path, unit_text
 
 
 @click.group()
@@ -51,7 +48,8 @@ def install(only_print: bool, force: bool) -> None:
         return
     path = unit_path(os.environ, Path.home())
     _refuse_other(path, text, force)
-    systemctl = Systemctl()
+    name = unit_name(os.environ)
+    systemctl = Systemctl(f"{name}.service")
     state = systemctl.state()
     if (pid := occupant()) and not state.pid:
         raise BrokerRunning(pid)
@@ -59,9 +57,9 @@ def install(only_print: bool, force: bool) -> None:
     say(f"Wrote {path}" + (f", with {', '.join(variables)} as set here" if variables else ""))
     _enable(systemctl, path)
     if state.pid:
-        say("It runs as before; to use the new unit: systemctl --user restart grn")
+        say(f"It runs as before; to use the new unit: systemctl --user restart {name}")
     else:
-        say("It runs, and will from every login on; its log: journalctl --user -u grn")
+        say(f"It runs, and will from every login on; its log: journalctl --user -u {name}")
     if not is_lingering(os.getuid()):
         say("To start it at boot and keep it after a logout: loginctl enable-linger")
 
@@ -79,13 +77,13 @@ def uninstall() -> None:
     path = unit_path(os.environ, Path.home())
     if not path.exists():
         raise ServiceError(f"nothing to uninstall: there is no {path}")
-    systemctl = Systemctl()
+    systemctl = Systemctl(path.name)
     if systemctl.missing:
         path.unlink()
         say(f"Removed {path}; systemctl is not here, so nothing was stopped")
         return
     try:
-        systemctl.do("disable", "--now", NAME)
+        systemctl.do("disable", "--now", path.name)
     except ServiceError as error:
         raise ServiceError(f"{error}. To remove the unit all the same: rm {path}") from None
     path.unlink()
@@ -105,7 +103,7 @@ def status(as_json: bool) -> None:
     journalctl --user -u grn -f         what it logs
     """
     path = unit_path(os.environ, Path.home())
-    state = Systemctl().state()
+    state = Systemctl(path.name).state()
     facts = {
         "path": str(path),
         "installed": path.exists(),
@@ -151,13 +149,15 @@ def _write(path: Path, text: str) -> None:
 
 
 def _enable(systemctl: Systemctl, path: Path) -> None:
+    orders = (("daemon-reload",), ("enable", "--now", path.name))
+    by_hand = " and ".join(f"`systemctl --user {' '.join(order)}`" for order in orders)
     if systemctl.missing:
-        raise ServiceError(f"systemctl is not here, so nothing was started: run {BY_HAND}")
+        raise ServiceError(f"systemctl is not here, so nothing was started: run {by_hand}")
     try:
-        systemctl.do("daemon-reload")
-        systemctl.do(*ENABLE)
+        for order in orders:
+            systemctl.do(*order)
     except ServiceError as error:
         raise ServiceError(
-            f"{error}. `journalctl --user -u grn` may say why; the unit is in {path}, try "
-            f"again with {BY_HAND}"
+            f"{error}. `journalctl --user -u {path.stem}` may say why; the unit is in {path}, "
+            f"try again with {by_hand}"
         ) from None

@@ -1,4 +1,4 @@
-"""`grn show`: all about one job."""
+"""`grn show`: queues with their jobs, or all about one job."""
 
 import os
 import time
@@ -16,7 +16,8 @@ from .asking import ask
 from .common import json_option, one_line_errors, print_json, printable, say
 from .describing import LAST_LINES, Group, describe
 from .listing import job_facts
-from .refs import find, refs_argument
+from .queues.showing import all_queues, facts_of_queues, print_queues
+from .refs import NoSuchJob, find
 from .tables import use_colours
 from .when import iso
 
@@ -25,23 +26,42 @@ MOST_NAMED: Final = 20
 
 
 @click.command()
-@refs_argument
+@click.argument("refs", nargs=-1, metavar="[QUEUE|JOB]...")
+@click.option(
+    "--all", "-a", "everything", is_flag=True, help="Of a queue, all jobs that have ended."
+)
 @json_option
 @one_line_errors
-def show(refs: Sequence[str], as_json: bool) -> None:
-    """Tell all about jobs: times, memory, attempts, options, how they ended.
+def show(refs: Sequence[str], everything: bool, as_json: bool) -> None:
+    """Show queues with their jobs, or tell all about jobs: times, memory, how they ended.
 
     \b
-    grn show 12              by its number
+    grn show                 all queues: what is left, what waits, runs and has ended
+    grn show q1              one queue
+    grn show 12              a job by its number: times, memory, attempts, options
     grn show @ sweep-lr01    the job submitted last, and one by its name
     grn show 3-5 --json      a list with one object for each
+
+    A queue of that name comes first, else it is a job. RESOURCES is what a job has of its
+    queue, instance by instance (gpu:0=0.5), and before and after that what it needs.
     """
-    found = [ask(AskJob(job_id), JobIs) for job_id in find(refs)]
+    queues = all_queues()
+    names = {row.name for row in queues if row.name}
+    meant = [row for row in queues if row.name in refs and row.name] if refs else queues
+    job_refs = [ref for ref in refs if ref not in names]
+    try:
+        jobs = [ask(AskJob(job_id), JobIs) for job_id in find(job_refs)] if job_refs else []
+    except NoSuchJob as error:
+        known = f"; the queues are {', '.join(sorted(names))}" if names else ""
+        raise NoSuchJob(f"{error}{known}") from None
     if as_json:
-        print_json([facts_of(one, time.time()) for one in found])
+        told = facts_of_queues(meant) if meant else []
+        print_json([*told, *(facts_of(one, time.time()) for one in jobs)])
         return
-    for at, one in enumerate(found):
-        if at:
+    if meant:
+        print_queues(meant, everything=everything)
+    for at, one in enumerate(jobs):
+        if at or meant:
             say("")
         groups = describe(one.row, one.detail, _log(one), _numbers(one), time.time())
         print_groups(groups)

@@ -14,7 +14,7 @@ from ..config import Config, read_config
 from ..config_keys import KEYS, ON_END
 from ..errors import BrokerRunning
 from ..failpoints import arm
-from ..paths import find_places, make_private, state_directory
+from ..paths import find_places, make_private, state_directory, use_name
 from ..starting import READY_TEXT, last_line, occupant
 from .common import (
     debug_option,
@@ -22,6 +22,7 @@ from .common import (
     fail,
     failpoints_option,
     max_jobs_option,
+    name_option,
     one_line_errors,
     overflow_option,
     say,
@@ -29,23 +30,48 @@ from .common import (
 
 BANNER = f"grn {__version__}: jobs share devices by the memory they were measured to need"
 
+# Settings that are passed on to the workers; the broker has the others.
+_OF_WORKERS = ("devices", "max_jobs", "environments")
+
 
 @click.command()
 @devices_option
 @max_jobs_option
 @overflow_option
+@name_option
 @debug_option
 @failpoints_option
+@click.option(
+    "--capacity",
+    metavar="JSON5",
+    help="What jobs outside of queues may declare to need: {cpu:[16],licence:1}. Default: "
+    "one cpu for each core. Setting: capacity, GRN_CAPACITY.",
+)
+@click.option(
+    "--environments",
+    metavar="FILE",
+    help="Offer the environments that this file has, as tables [environments.NAME]. "
+    "Setting: environments, GRN_ENVIRONMENTS.",
+)
 @click.option(
     "--on-end",
     metavar="HOOK",
     help="A command to run, or a URL to post to, whenever a job has ended. Others can see what "
     "is typed here: a secret belongs into the setting. Setting: on_end, GRN_ON_END.",
 )
+@click.option("--no-workers", is_flag=True, help="The broker alone: workers join it later.")
 @click.option("--detach", is_flag=True, help="Return once all is ready; stop with `grn stop`.")
 @click.option("--notify", is_flag=True, hidden=True, help="Say `ready`; live while stdin does.")
 @one_line_errors
-def start(debug: bool, failpoints: str, detach: bool, notify: bool, **flags: Any) -> None:
+def start(
+    name: str | None,
+    no_workers: bool,
+    debug: bool,
+    failpoints: str,
+    detach: bool,
+    notify: bool,
+    **flags: Any,
+) -> None:
     """Start broker and workers; Ctrl-C or `grn stop` ends them and running jobs.
 
     \b
@@ -56,6 +82,7 @@ def start(debug: bool, failpoints: str, detach: bool, notify: bool, **flags: Any
 
     What is not said here may be set for good: see `grn config`.
     """
+    use_name(name)
     config = read_config(os.environ, flags)
     more = ["--failpoints", failpoints] if failpoints else []
     arm(failpoints)
@@ -63,9 +90,10 @@ def start(debug: bool, failpoints: str, detach: bool, notify: bool, **flags: Any
         hook = _unseen(flags)
         given = {name: value for name, value in flags.items() if value is not None}
         given.pop(ON_END.name, None)
+        more += ["--no-workers"] if no_workers else []
         _detach([*_options(given), *more], {**os.environ, **hook}, debug)
     else:
-        sys.exit(_serve(config, more, debug, notify))
+        sys.exit(_serve(config, more, debug, notify, alone=no_workers))
 
 
 def _options(values: Mapping[str, Any], *names: str) -> list[str]:
@@ -84,7 +112,9 @@ def _unseen(values: Mapping[str, Any]) -> dict[str, str]:
     return {} if hook is None else {ON_END.variable: str(hook)}
 
 
-def _serve(config: Config, more: list[str], debug: bool, notify: bool) -> int:
+def _serve(
+    config: Config, more: list[str], debug: bool, notify: bool, *, alone: bool = False
+) -> int:
     from .. import log
     from .hosting.notifying import ServiceManager
     from .hosting.supervisor import StartFailed, Supervisor
@@ -96,8 +126,8 @@ def _serve(config: Config, more: list[str], debug: bool, notify: bool) -> int:
     values = {name: config.value(name) for name in config.sources}
     os.environ.pop(ON_END.variable, None)  # it is for the broker alone
     supervisor = Supervisor(
-        [*_options(values, "devices", "max_jobs"), *more],
-        [*_options(values, "overflow"), *more],
+        None if alone else [*_options(values, *_OF_WORKERS), *more],
+        [*_options(values, "overflow", "capacity"), *more],
         _unseen(values),
         debug,
     )

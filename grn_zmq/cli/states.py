@@ -5,6 +5,7 @@ from signal import Signals
 from typing import Final
 
 from ..facts import JobRow
+from ..units import spell_seconds
 
 # As Slurm's users know them, as far as Slurm has such a state.
 CODES: Final = {
@@ -83,7 +84,13 @@ def result_of(row: JobRow) -> str:
 def reason_of(row: JobRow) -> str:
     """What it waits for, or why it ended, unless its result says the same in fewer words."""
     repeated = (f"exited with status {row.exit_status}", f"killed by signal {row.signal}")
-    return "" if row.why in repeated else row.why
+    return "" if row.why in repeated else row.why or idle_of(row)
+
+
+def idle_of(row: JobRow) -> str:
+    """`idle for 12m`, of a lease whose holder has not used its devices for so long."""
+    minutes = int(row.idle_s or 0.0) // 60
+    return f"idle for {spell_seconds(minutes * 60)}" if minutes else ""
 
 
 def signal_name(number: int) -> str:

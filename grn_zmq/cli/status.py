@@ -45,8 +45,9 @@ def status(as_json: bool) -> None:
     if as_json:
         print_json(facts_of(address, str(places.directory), scene, rows))
         return
-    up = format_seconds(age_s(address.pid) or 0.0)
-    say(f"Broker pid {address.pid} in {places.directory}, up {up}")
+    up_s = _age_s(address)
+    up = "in a pid namespace of its own" if up_s is None else f"up {format_seconds(up_s)}"
+    say(f"Broker pid {address.pid} in {places.directory}, {up}")
     say(counted(len(rows), "device"))
     say(jobs_line(scene))
     if rows:
@@ -61,13 +62,18 @@ def facts_of(
         "pid": address.pid,
         "supervisor_pid": address.supervisor_pid,
         "directory": directory,
-        "uptime_s": age_s(address.pid),
+        "uptime_s": _age_s(address),
         "paused": scene.paused,
         "stopping": scene.stopping,
         "devices": len(rows),
         "jobs": {"queued": scene.queued, "running": scene.running, "ended": scene.ended},
         "workers": [worker_facts(row) for row in rows],
     }
+
+
+def _age_s(address: Address) -> float | None:
+    """How long it runs; None where its pid is not one of ours."""
+    return (age_s(address.pid) or 0.0) if address.near else None
 
 
 def jobs_line(scene: Scene) -> str:

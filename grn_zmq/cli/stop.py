@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from ..discovery import supervisor, wait_for_address
+from ..discovery import shares_pids, supervisor, wait_for_address
 from ..paths import find_places
 from .common import UNREACHABLE, counted, fail, is_terminal, one_line_errors, say
 from .hosting.stopping import STOP_S, Stopper
@@ -35,6 +35,12 @@ def stop(drain: bool) -> None:
     above = supervisor(places) or (address.supervisor_pid if address else 0)
     if not above:
         fail(f"nothing to stop: no broker is running in {places.directory}", UNREACHABLE)
+    if not shares_pids(places):
+        fail(
+            f"the broker in {places.directory} is in another pid namespace, as of a container: "
+            "run `grn stop` there",
+            1,
+        )
     stopper = Stopper(places, above, drain, _teller(drain))
     if not stopper.run():
         fail(f"not all has ended within {STOP_S:.0f} s: `grn ps` says what is left", 1)

@@ -19,8 +19,13 @@ def times_of(row: JobRow, now_s: float) -> Times:
     """The broker tells how long ago it was, so that its clock need not be ours."""
     ended_s = None if row.ended_s is None else now_s - row.ended_s
     ran_until_s = now_s if ended_s is None else ended_s
-    started = bool(row.device) and row.state not in ("queued", "assigned")
+    started = has_begun(row) and row.state not in ("queued", "assigned")
     return Times(now_s - row.age_s, ran_until_s - row.run_s if started else None, ended_s)
+
+
+def has_begun(row: JobRow) -> bool:
+    """Whether it ever ran; one that needs no device has none, and yet runs."""
+    return bool(row.device or row.run_s)
 
 
 def iso(at_s: float | None) -> str | None:

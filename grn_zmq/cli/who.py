@@ -46,6 +46,8 @@ def _machine() -> Machine:
     """Who is who: asked of the broker, where there is one."""
     devices = all_devices()
     address = find_address(find_places(os.environ))
+    if address is not None and not address.near:
+        address = None  # its pids are none of ours
     return Machine(
         broker_pid=address.pid if address else 0,
         supervisor_pid=address.supervisor_pid if address else 0,

@@ -5,7 +5,7 @@ from typing import Final
 
 import click
 
-from ..facts import DeviceReason
+from ..facts import DeviceReason, ResourceReason
 from ..units import format_bytes
 from ..wire import AskWhy, WhyIs
 from .asking import ask
@@ -18,6 +18,7 @@ HEADERS: Final = (
     *("DEVICE", "TOTAL", "FOREIGN", "LEASED", "MEASURED", "FREE", "NEEDED", "JOBS"),
     "HERE",
 )
+RESOURCES: Final = ("RESOURCE", "NEEDED", "LEFT", "OF", "HELD BY JOBS")
 
 
 @click.command()
@@ -43,8 +44,15 @@ def why(ref: str, as_json: bool) -> None:
     say(f"Job {reason.number}: {printable(reason.text)}")
     if reason.devices:
         print_fitted(HEADERS, [cells_of(one) for one in reason.devices])
+    if reason.resources:
+        print_fitted(RESOURCES, [_of_resource(one) for one in reason.resources])
     if reason.until:
         say(f"It waits {printable(reason.until)}")
+
+
+def _of_resource(one: ResourceReason) -> tuple[str, ...]:
+    holders = ", ".join(map(str, one.holders))
+    return one.name, one.needed, one.left, one.capacity, holders or "-"
 
 
 def cells_of(one: DeviceReason) -> tuple[str, ...]:

@@ -80,6 +80,11 @@ def a_spec(number: int = 1, **given: object) -> JobSpec:
         exclusive=True,
         on_end="notify",
         again_of=job_id(92),
+        gpus=2,
+        among=("0", "GPU-1"),
+        queue="night",
+        resources={"cpu": "4"},
+        environment="tensorflow",
     )
     return replace(spec, **given)  # type: ignore[arg-type]
 

@@ -102,7 +102,7 @@ def test_without_a_place() -> None:
 
     assert found.code == "no-place"
     assert (device(found).jobs, device(found).max_jobs) == (1, 1)
-    assert found.until == f"until one of job {machine.job(1).number} has ended"
+    assert found.until == f"until job {machine.job(1).number} has ended"
 
 
 def test_held() -> None:

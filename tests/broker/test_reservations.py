@@ -97,13 +97,15 @@ def test_an_overrun_job_is_expected_to_take_half_as_long_again() -> None:
 def reserved(
     *found: Drained, duration_s: float | None = None, **how: Any
 ) -> Reservation | None:
-    return reserve("job", found, 0.0, duration_s, at_any_cost=how.get("at_any_cost", False))
+    kept = Reservation("job", {}, 0.0, INF)
+    any_cost = how.get("at_any_cost", False)
+    return reserve(kept, found, how.get("count", 1), 0.0, duration_s, at_any_cost=any_cost)
 
 
 def test_the_device_that_has_room_first_is_kept_if_that_is_soon() -> None:
     kept = reserved(Drained("a", 100.0, 7), Drained("b", 50.0, 8))
 
-    assert kept == Reservation("job", "b", shadow_at=50.0, until=200.0, spare_bytes=8)
+    assert kept == Reservation("job", {"b": 8}, shadow_at=50.0, until=200.0)
 
 
 def test_nothing_is_drained_for_long() -> None:
@@ -120,18 +122,19 @@ def test_who_is_overdue_gets_a_device_however_long_it_takes() -> None:
 
 
 def test_others_may_use_a_kept_device_until_then_or_beside() -> None:
-    kept = Reservation("job", "w", shadow_at=100.0, until=200.0, spare_bytes=300)
+    kept = Reservation("job", {"w": 300}, shadow_at=100.0, until=200.0)
 
-    assert kept.room_for(900, ends_at=99.0) == 900
-    assert kept.room_for(900, ends_at=101.0) == 300
-    assert kept.room_for(200, ends_at=INF) == 200
+    assert kept.room_for("w", 900, ends_at=99.0) == 900
+    assert kept.room_for("w", 900, ends_at=101.0) == 300
+    assert kept.room_for("w", 200, ends_at=INF) == 200
+    assert kept.room_for("another", 900, ends_at=INF) == 900
 
 
 def test_nobody_fills_in_for_ever_before_an_end_that_is_not_known() -> None:
     """Or the job would wait for ever once the others have taken that place."""
-    kept = Reservation("job", "w", shadow_at=INF, until=INF, spare_bytes=300)
+    kept = Reservation("job", {"w": 300}, shadow_at=INF, until=INF)
 
-    assert kept.room_for(900, ends_at=INF) == 300
+    assert kept.room_for("w", 900, ends_at=INF) == 300
 
 
 class Stream:

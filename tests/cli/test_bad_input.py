@@ -23,6 +23,7 @@ ASKING = (
     (),
     ("ps",),
     ("ps", "@"),
+    ("show",),
     ("show", "@"),
     ("logs", "@"),
     ("why", "@"),
@@ -65,7 +66,6 @@ USAGE = (
     (("who",), "Missing argument"),
     (("who", "me"), "'me' is no whole number from 1"),
     (("who", "0"), "0 is not from 1"),
-    (("show",), "Missing argument"),
     (("frobnicate",), "frobnicate"),
 )
 

@@ -133,7 +133,7 @@ def test_a_relative_script_is_found_where_it_will_run(script: Path) -> None:
     [
         ("--time soon", "'soon' is no time"),
         ("--no-such-thing", "No such option"),
-        ("--gpus 4", "not built yet"),
+        ("--gpus many", "'many' is no number of GPUs"),
         ("--wait", "No such option"),
         ("--help", "No such option"),
         ("--hold now", "unexpected extra argument"),

@@ -39,6 +39,11 @@ def test_other_braces_are_nobodys_mistake(word: str) -> None:
     assert brace_hints([word], ["lr", "gpus"]) == []
 
 
+def test_a_resource_of_the_job_is_no_parameter_that_was_misspelt() -> None:
+    assert hints_about([], [["{cpu}"]], ["cpus"], ["cpu"]) == []
+    assert len(hints_about([], [["{cpu}"]], ["cpus"])) == 1
+
+
 def test_the_same_is_said_once() -> None:
     assert len(hints_about(["a | b", "a | b"], [["{lrr}"], ["{lrr}"]], ["lr"])) == 2
 

@@ -70,8 +70,9 @@ def test_the_facts_of_a_dry_run_are_pinned() -> None:
     words = ("--name", "n", "--memory", "6GiB", "-t", "2h", "--begin", "+1h", "--hold")
     more = ("--after", "3-5", "--after", "train", "--after-any", "@", "--on-end", "notify")
     rest = ("--exclusive", "--priority", "3", "--retries", "1", "--oom-retries", "0")
+    needs = ("--resource", "cpu=4", "--resource", "licence=1.0", "--by", "bs=32")
 
-    (job,) = jobs_of(*words, *more, *rest, "--by", "bs=32", "--timeout", "5m", "A=1 echo a b")
+    (job,) = jobs_of(*words, *more, *rest, *needs, "--timeout", "5m", "A=1 echo a b")
 
     assert job == {
         "title": "echo a b",
@@ -82,6 +83,10 @@ def test_the_facts_of_a_dry_run_are_pinned() -> None:
         "variables": {"A": "1"},
         "cwd": os.getcwd(),
         "memory_bytes": 6 * GIB,
+        "gpus": 1,
+        "share": "",
+        "queue": "",
+        "resources": {"cpu": "4", "licence": "1"},
         "exclusive": True,
         "priority": 3,
         "timeout_s": 300.0,
@@ -95,6 +100,7 @@ def test_the_facts_of_a_dry_run_are_pinned() -> None:
         "begin_s": 3600.0,
         "held": True,
         "on_end": "notify",
+        "environment": "",
     }
 
 
@@ -154,6 +160,25 @@ def test_assignments_before_a_command_line_are_variables() -> None:
     assert (words["variables"], words["command"]) == ({}, ["A=1", "python"])
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("1", (1, "")), ("0", (0, "")), ("2", (2, "")), ("-1", (-1, "")), ("all", (-1, "")),
+     ("0.50", (1, "0.5")), ("1/3", (1, "1/3"))],
+)  # fmt: skip
+def test_devices_are_whole_or_a_part_of_one(written: str, meant: tuple[int, str]) -> None:
+    (job,) = jobs_of("-G", written, "--", "echo")
+
+    assert (job["gpus"], job["share"]) == meant
+
+
+def test_a_dry_run_names_declared_needs() -> None:
+    two = dry("--gpus", "2", "--resource", "cpu=4.0", "--resource", "x=0.5", "--", "echo")
+    part = dry("--gpus", "0.25", "--", "echo")
+
+    assert two.stdout == "echo  # --gpus 2 --resource cpu=4 --resource x=0.5\n"
+    assert part.stdout == "echo  # --gpus 0.25\n"
+
+
 def test_several_command_lines_are_several_jobs() -> None:
     jobs = jobs_of("python a.py --lr 0.1", "python b.py ")
 
@@ -168,8 +193,19 @@ def test_several_command_lines_are_several_jobs() -> None:
         (("--by", "bs", "--", "echo"), "--by bs: no --param has this name"),
         (("--by", "a b=3", "--", "echo"), "'a b' is no name"),
         (("--by", f"n={10**30}", "--", "echo"), "not a number of 64 bits"),
-        (("--gpus", "2", "--", "echo"), "not built yet"),
-        (("--gpus", "0", "--", "echo"), "not built yet"),
+        (("--gpus", "2.5", "--", "echo"), "2.5 GPUs cannot be had: it is a whole number"),
+        (("--gpus", "some", "--", "echo"), "'some' is no number of GPUs: write 0, 1, 2"),
+        (("--gpus", "-3", "--", "echo"), "'-3' is no number of GPUs"),
+        (("--gpus", "0", "--exclusive", "--", "echo"), "gpus=0 and exclusive= exclude each"),
+        (("--gpus", "0", "--memory", "1G", "--", "echo"), "gpus=0 and memory= exclude each"),
+        (("--resource", "cpu", "--", "echo"), "write NAME=AMOUNT, such as cpu=4"),
+        (("--resource", "cpu=many", "--", "echo"), "cpu: 'many' is not an amount"),
+        (("--resource", "cpu=0", "--", "echo"), "cpu: a job that needs none of it leaves it"),
+        (("--resource", "a b=1", "--", "echo"), "'a b' is no name of a resource"),
+        (
+            ("--resource", "cpu=1", "--param", "cpu=1,2", "--", "echo", "{cpu}"),
+            "because it needs the resource cpu: take another name",
+        ),
         (("--memory", "lots", "--", "echo"), "'lots' is no size"),
         (("--time", "soon", "--", "echo"), "'soon' is no time"),
         (("--begin", "2020-01-01", "--", "echo"), "is in the past"),

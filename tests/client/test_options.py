@@ -8,6 +8,7 @@ import grn_zmq as grn
 from grn_zmq import wire
 from grn_zmq.limits import MAX_PRIORITY, MAX_RETRIES
 from grn_zmq.options import JobOptions
+from grn_zmq.records import JobSpec
 from grn_zmq.submission import describe_call
 from grn_zmq.units import GIB, MIB
 from tests.builders import a_spec
@@ -77,6 +78,13 @@ def test_an_option_under_two_names_is_refused(given: dict[str, Any]) -> None:
         {"priority": "high"},
         {"priority": 1.5},
         {"priority": True},
+        {"gpus": True},
+        {"gpus": None},
+        {"gpus": [0, 1]},
+        {"resources": ["cpu"]},
+        {"resources": None},
+        {"resources": {"cpu": None}},
+        {"resources": {1: 1}},
         {"oom_retries": "2"},
         {"oom_retries": False},
         {"enforce": 1},
@@ -249,6 +257,9 @@ def test_causes_without_retries_would_do_nothing() -> None:
         {"retries": 1, "retry_on": "lost"},
         {"exclusive": True},
         {"on_end": "notify-send done"},
+        {"gpus": 2},
+        {"gpus": 0},
+        {"gpus": 0.5},
     ],
 )
 def test_an_inline_job_refuses_what_only_others_could_do_for_it(given: dict[str, Any]) -> None:
@@ -268,11 +279,66 @@ def test_a_url_that_nobody_can_post_to_fails_when_decorating(hook: str) -> None:
         grn.job(on_end=hook)
 
 
-def test_what_is_asked_for_a_call_travels_with_it() -> None:
-    asked = options(exclusive=True, on_end="notify-send done")
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"gpus": 2.5},
+        {"gpus": -2},
+        {"gpus": "many"},
+        {"gpus": 1025},
+        {"gpus": float("nan")},
+        {"resources": {"cpu": 0}},
+        {"resources": {"cpu": -1}},
+        {"resources": {"my cpu": 1}},
+        {"resources": {"cpu": "some"}},
+    ],
+    ids=str,
+)
+def test_what_nobody_can_be_given_fails_when_decorating(given: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=f"{next(iter(given))}="):
+        grn.job(**given)
 
-    spec, _ = describe_call(
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"gpus": 0, "memory": "1GiB"},
+        {"gpus": 0, "enforce": True},
+        {"gpus": 0, "exclusive": True},
+        {"gpus": 0.5, "exclusive": True},
+    ],
+    ids=str,
+)
+def test_what_contradicts_itself_fails_when_decorating(given: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"gpus=\S+ and \w+=\w* exclude each other"):
+        grn.job(**given)
+
+
+def spec_of(asked: JobOptions) -> JobSpec:
+    return describe_call(
         len, None, "len", asked, ("x",), {}, detached=False, session=lambda: "0" * 32
-    )
+    )[0]
+
+
+def test_what_is_asked_for_a_call_travels_with_it() -> None:
+    spec = spec_of(options(exclusive=True, on_end="notify-send done"))
 
     assert (spec.exclusive, spec.on_end) == (True, "notify-send done")
+    assert (spec.gpus, spec.share, spec.resources, spec.queue) == (1, "", {}, "")
+
+
+@pytest.mark.parametrize(
+    ("gpus", "meant"),
+    [(1, (1, "")), (0, (0, "")), (2, (2, "")), (-1, (-1, "")), (0.1, (1, "0.1"))],
+)
+def test_devices_and_resources_travel_as_exact_texts(
+    gpus: float, meant: tuple[int, str]
+) -> None:
+    spec = spec_of(options(gpus=gpus, resources={"cpu": 4, "licence": 0.5, "x": "1/3"}))
+
+    assert (spec.gpus, spec.share) == meant
+    assert spec.resources == {"cpu": "4", "licence": "0.5", "x": "1/3"}
+
+
+def test_an_inline_job_may_declare_resources() -> None:
+    assert options(inline=True, resources={"licence": 1}).declared.resources == {"licence": "1"}

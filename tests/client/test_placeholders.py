@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grn_zmq.placeholders import NAMES, fill, fill_variables, fill_words, values_of
+from grn_zmq.records import Leased
 from grn_zmq.units import MIB
 
 VALUES = values_of(
@@ -15,9 +16,8 @@ VALUES = values_of(
     name="night run",
     attempt=2,
     lease_bytes=6 * 1024 * MIB + 5,
-    index=3,
-    device="nvml:3",
-    uuid="GPU-1b2c",
+    devices=[Leased("GPU-1b2c", 3, "nvml:3")],
+    granted={},
 )
 
 

@@ -110,6 +110,15 @@ class FakeDriver:
         """Change what a GPU says of itself; `mig_mode` is unsupported until it is set."""
         self._cards[index].set(fact, value)
 
+    def set_level(self, first: int, second: int, level: int) -> None:
+        """Say what is between two GPUs: 10 is a single switch, 50 the whole machine."""
+        self._cards[first].set(f"level.{second}", level)
+        self._cards[second].set(f"level.{first}", level)
+
+    def set_nvlinks(self, index: int, ends: Sequence[int]) -> None:
+        """Give a GPU links, by the GPU at the other end of each; -1 for one that is down."""
+        self._cards[index].set("nvlink", " ".join(map(str, ends)))
+
     def set_utilisation(self, index: int, percent: int) -> None:
         self._cards[index].set("utilisation", percent)
 

@@ -4,17 +4,13 @@
  * (fake_state.h), so that any process can change what all others see. A function missing
  * here is what nvidia-ml-py reports as "Function Not Found".
  */
-#include "fake_state.h"
+#include "fake_handles.h"
+#include "fake_links.h"
 
-#include <stdatomic.h>
 #include <time.h>
-
-enum { MAX_GPUS = 64 };
 
 /* Added to every pid when "shift_pids" is on: what a container sees of its host. */
 enum { PID_SHIFT = 1000000 };
-
-typedef struct { char name; } *gpu;
 
 typedef struct { bytes total, free, used; } memory_v1;
 typedef struct { unsigned version; bytes total, reserved, free, used; } memory_v2;
@@ -34,10 +30,6 @@ typedef struct {
 static const unsigned MEMORY_V2 = sizeof(memory_v2) | 2u << 24;
 static const unsigned TEMPERATURE_V1 = sizeof(temperature_v1) | 1u << 24;
 static const bytes NOT_AVAILABLE = ~0ULL;
-
-/* A handle is an address in here, so that a stray pointer is told from a GPU. */
-static char handles[MAX_GPUS];
-static atomic_int inits;
 
 static result initialise(void)
 {
@@ -85,24 +77,6 @@ const char *nvmlErrorString(result code)
     }
 }
 
-static result give_text(const char *text, char *out, unsigned size)
-{
-    if (!out)
-        return INVALID_ARGUMENT;
-    if (strlen(text) >= size)
-        return INSUFFICIENT_SIZE;
-    strcpy(out, text);
-    return SUCCESS;
-}
-
-static result give(unsigned value, unsigned *out)
-{
-    if (!out)
-        return INVALID_ARGUMENT;
-    *out = value;
-    return SUCCESS;
-}
-
 result nvmlSystemGetDriverVersion(char *out, unsigned size)
 {
     return atomic_load(&inits) ? give_text("570.00", out, size) : UNINITIALIZED;
@@ -115,38 +89,6 @@ result nvmlSystemGetNVMLVersion(char *out, unsigned size)
 
 result nvmlSystemGetCudaDriverVersion(unsigned *out) { return give(12080, out); }
 result nvmlSystemGetCudaDriverVersion_v2(unsigned *out) { return give(12080, out); }
-
-static int gpu_count(void)
-{
-    int count = 0;
-    while (count < MAX_GPUS && exists(count, "uuid"))
-        count++;
-    return count;
-}
-
-static result handle(int index, gpu *out)
-{
-    if (!out || index < 0 || index >= gpu_count())
-        return INVALID_ARGUMENT;
-    if (exists(index, "lost"))
-        return GPU_IS_LOST;
-    *out = (gpu)&handles[index];
-    return SUCCESS;
-}
-
-/* Every call on a GPU starts here. */
-static result enter(gpu device, int *index)
-{
-    char *at = (char *)device;
-    if (!atomic_load(&inits))
-        return UNINITIALIZED;
-    if (at < handles || at >= handles + MAX_GPUS)
-        return INVALID_ARGUMENT;
-    *index = (int)(at - handles);
-    if (exists(*index, "lost"))
-        return GPU_IS_LOST;
-    return exists(*index, "uuid") ? SUCCESS : INVALID_ARGUMENT;
-}
 
 result nvmlDeviceGetCount_v2(unsigned *out)
 {
@@ -261,30 +203,60 @@ result nvmlDeviceGetUtilizationRates(gpu device, utilization *out)
     return SUCCESS;
 }
 
-result nvmlDeviceGetPciInfo_v3(gpu device, pci_info *out)
+static result place(int index, pci_info *out)
 {
-    int i;
-    result code = enter(device, &i);
-    if (code)
-        return code;
     if (!out)
         return INVALID_ARGUMENT;
     memset(out, 0, sizeof *out);
-    out->bus = (unsigned)i + 1;
+    out->bus = (unsigned)index + 1;
     out->device_id = 0x268410de; /* vendor 10de: NVIDIA */
     snprintf(out->legacy_id, sizeof out->legacy_id, "0000:%02X:00.0", out->bus);
     snprintf(out->id, sizeof out->id, "00000000:%02X:00.0", out->bus);
     return SUCCESS;
 }
 
+result nvmlDeviceGetPciInfo_v3(gpu device, pci_info *out)
+{
+    int i;
+    result code = enter(device, &i);
+    return code ? code : place(i, out);
+}
+
 result nvmlDeviceGetTopologyCommonAncestor(gpu device, gpu other, unsigned *out)
 {
-    enum { INTERNAL = 0, HOSTBRIDGE = 30 };
     int i, j;
     result code = enter(device, &i);
     if (!code)
         code = enter(other, &j);
-    return code ? code : give(i == j ? INTERNAL : HOSTBRIDGE, out);
+    return code ? code : give(topology_level(i, j), out);
+}
+
+/* A GPU without links does not know the question; one that has them, no further link. */
+static result linked(gpu device, unsigned link, int *other)
+{
+    int i;
+    result code = enter(device, &i);
+    if (code)
+        return code;
+    if (!exists(i, "nvlink"))
+        return NOT_SUPPORTED;
+    return nvlink_end(i, link, other) ? SUCCESS : INVALID_ARGUMENT;
+}
+
+result nvmlDeviceGetNvLinkState(gpu device, unsigned link, unsigned *out)
+{
+    int other;
+    result code = linked(device, link, &other);
+    return code ? code : give(other >= 0, out);
+}
+
+result nvmlDeviceGetNvLinkRemotePciInfo_v2(gpu device, unsigned link, pci_info *out)
+{
+    int other;
+    result code = linked(device, link, &other);
+    if (code)
+        return code;
+    return other >= 0 ? place(other, out) : NOT_SUPPORTED;
 }
 
 static result memory(gpu device, memory_v2 *out)

@@ -112,6 +112,32 @@ def test_a_gpu_says_what_a_status_table_asks_for(tmp_path: Path) -> None:
     assert seen[7:] == ["00000000:02:00.0", 1, 50_000, 0, 0, 30, nothing]
 
 
+def test_p35_gpus_say_what_is_between_them_and_where_their_links_end(tmp_path: Path) -> None:
+    driver = a_driver(tmp_path, 1000, 1000, 1000)
+    driver.set_level(0, 2, pynvml.NVML_TOPOLOGY_SINGLE)
+    driver.set_nvlinks(1, [-1, 2])
+
+    between = ask(
+        driver,
+        "[nvmlDeviceGetTopologyCommonAncestor(gpu(a), gpu(b))"
+        " for a, b in ((0, 0), (0, 1), (0, 2), (2, 0))]",
+    )
+    links = ask(
+        driver,
+        """[
+            [nvmlDeviceGetNvLinkState(gpu(1), link) for link in range(2)],
+            nvmlDeviceGetNvLinkRemotePciInfo(gpu(1), 1).busId,
+            error(nvmlDeviceGetNvLinkRemotePciInfo, gpu(1), 0),
+            error(nvmlDeviceGetNvLinkState, gpu(1), 2),
+            error(nvmlDeviceGetNvLinkState, gpu(0), 0),
+        ]""",
+    )
+
+    unsupported, wrong = pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_INVALID_ARGUMENT
+    assert between == [0, 30, 10, 10]
+    assert links == [[0, 1], "00000000:03:00.0", unsupported, wrong, unsupported]
+
+
 def test_the_system_has_versions_and_what_it_lacks_is_function_not_found(
     tmp_path: Path,
 ) -> None:

@@ -33,6 +33,9 @@ class Cancels:
                 self._too_long_at.pop(session, None)
             case wire.Cancel(job_ids):
                 self._named.update(job_ids)
+            case wire.DeleteQueue(name):
+                in_it = [one for one, spec in self._world.specs.items() if spec.queue == name]
+                self._named.update(in_it)
             case wire.Stop():
                 self._stopped_epoch = self._world.epoch
 

@@ -8,6 +8,7 @@ from grn_zmq import wire
 from grn_zmq.records import JobSpec, Released
 from tests.builders import MIB, a_spec
 from tests.simulation.actors import Actor
+from tests.simulation.declared import declared_by
 from tests.simulation.people import an_order, gates_of
 from tests.simulation.stage import BLOBS, NEEDS
 
@@ -100,6 +101,9 @@ class SimClient(Actor):
                 | "result-expired"
                 | "draining"
                 | "quarantined"
+                | "impossible"
+                | "unknown-queue"
+                | "queue-closed"
             ):
                 self._forget(message.job_ids)
             case "greet-first":
@@ -107,7 +111,7 @@ class SimClient(Actor):
 
     def _is_inline(self, job_id: str) -> bool:
         spec = self.submitted.get(job_id)
-        return spec is not None and spec.kind == "inline"
+        return spec is not None and spec.kind in ("inline", "lease")
 
     def submit(self) -> None:
         specs = [self._new_spec() for _ in range(self.rng.choice([1, 1, 2, 4]))]
@@ -122,18 +126,22 @@ class SimClient(Actor):
     def _new_spec(self) -> JobSpec:
         rng = self.rng
         inline = rng.random() < 0.1
+        declared = {} if inline else declared_by(self)
+        if inline and rng.random() < 0.5:
+            declared = {"kind": "lease", "exclusive": True, "gpus": rng.choice([1, 1, 2])}
         parent = self.parent
         if not parent and self.submitted and rng.random() < 0.05:
             parent = rng.choice(list(self.submitted))  # no honest client would say so
+        kind = "inline" if inline else rng.choice(["call", "command"])
         return a_spec(
             job_id=self.world.new_id(),
             job_type=rng.choice(list(NEEDS)),
-            kind="inline" if inline else rng.choice(["call", "command"]),
+            kind=declared.pop("kind", kind),
             by={"n": rng.randrange(10)} if self.parent else rng.choice([{}, {}, {"n": 1}]),
             policy=rng.choice(["spread", "pack"]),
             function="" if inline else rng.choice(list(BLOBS)),
             parent=parent,
-            pin=f"HOST-{rng.choice(self.world.slots).index}" if rng.random() < 0.05 else "",
+            pin=self._pin() if not declared and rng.random() < 0.05 else "",
             detached=not inline and rng.random() < 0.35,
             has_stand_in=not inline and rng.random() < 0.25,
             version=rng.choice(["", "1", "1", "2"]),
@@ -144,8 +152,11 @@ class SimClient(Actor):
             retry_on=rng.choice([(), (), ("lost",), ("killed", "time-limit"), ("ValueError",)]),
             timeout_s=rng.choice([None, None, None, 0.0, 1.0, 20.0]),
             payload=rng.choice([b"", b"arguments"]),
-            **({} if inline or parent else gates_of(self)),
+            **{**({} if inline or parent else gates_of(self)), **declared},
         )
+
+    def _pin(self) -> str:
+        return f"HOST-{self.rng.choice(self.world.slots).index}"
 
     def repeat(self) -> None:
         if self.submitted:

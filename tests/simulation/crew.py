@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from broker.runs import INLINE
 from grn_zmq import wire
 from grn_zmq.records import AttemptId, Begun, Held, Piece, Result, Run, Use
 from tests.builders import MIB, a_greet, a_result
@@ -89,6 +90,7 @@ class SimWorker(Actor):
                 max_jobs=self.slot.max_jobs,
                 inventory=tuple(inventory),
                 greeting=self.greeting,
+                environments=self.slot.offers,
             )
         )
 
@@ -150,6 +152,12 @@ class SimWorker(Actor):
             assert run.payload == self.world.specs[run.job_id].payload, "other arguments"
             attempt = run.job_id, run.attempt
             assert attempt not in self.runs, f"{attempt} was assigned twice"
+            if attempt in self.interrupted:
+                assert run.kind in INLINE, f"{attempt} may have run, and is assigned again"
+                self.interrupted.discard(attempt)
+                self.runs[attempt] = SimRun(run, running=True)
+                self.say(wire.Started((_begun(run),)))  # its caller may not know
+                continue
             self.runs[attempt] = SimRun(run, patient=self.rng.random() < 0.9)
             if run.function and run.function not in self.blobs:
                 self.say(wire.Want((run.function,)))
@@ -201,7 +209,7 @@ class SimWorker(Actor):
     def report(self) -> None:
         if self.spool_broken:
             return
-        uses = tuple(Use(*one.attempt, one.used) for one in self.runs.values())
+        uses = tuple(use for one in self.runs.values() for use in _uses(one))
         foreign, idle = self.slot.foreign * MIB, self.idle * MIB
         self.say(wire.Report(foreign, foreign, idle, 0.0, uses))
 
@@ -222,7 +230,7 @@ class SimWorker(Actor):
             self._finish(one, "succeeded" if good else self.rng.choice(OUTCOMES))
 
     def _can_end(self, one: SimRun) -> bool:
-        if one.run.kind == "inline":  # ends with its caller, or by its release
+        if one.run.kind in INLINE:  # ends with its caller, or by its release
             return one.given_up or not self.world.lives(one.run.session)
         if one.ending:
             return True
@@ -318,7 +326,14 @@ class SimWorker(Actor):
             self.world.strays += [(self.peer, message) for message in self.outbox]
         self.world.dying.append(self.incarnation)
         for one in list(self.runs.values()):
-            self._gone(one)
+            if one.run.kind not in INLINE:  # else its body is its caller's
+                self._gone(one)
+
+
+def _uses(one: SimRun) -> list[Use]:
+    """What it uses on this device, and the same on each other of its lease."""
+    others = [Use(*one.attempt, one.used, device=dev.uuid) for dev in one.run.devices[1:]]
+    return [Use(*one.attempt, one.used), *others]
 
 
 def _begun(run: Run) -> Begun:

@@ -24,10 +24,11 @@ class Tables:
     spent: dict[str, None] = field(default_factory=dict)
     last_number: int = 0
     paused: bool = False
+    queues: str = ""
 
     def copy(self) -> "Tables":
-        new = Tables(last_number=self.last_number, paused=self.paused)
-        for name in self.__dataclass_fields__.keys() - {"last_number", "paused"}:
+        new = Tables(last_number=self.last_number, paused=self.paused, queues=self.queues)
+        for name in self.__dataclass_fields__.keys() - {"last_number", "paused", "queues"}:
             setattr(new, name, getattr(self, name).copy())
         return new
 
@@ -53,6 +54,8 @@ class Tables:
                 self.spent[end.job_id] = None
         if batch.paused is not None:
             self.paused = batch.paused
+        if batch.queues is not None:
+            self.queues = batch.queues
         self._let_go(batch)
         for name in batch.lost_sessions:
             self.sessions.pop(name, None)
@@ -114,6 +117,7 @@ class SimDisk:
             cells=[(one, replace(cell)) for one, cell in tables.cells.items()],
             deaths=list(tables.deaths),
             paused=tables.paused,
+            queues=tables.queues,
         )
 
     def _job(self, new: NewJob) -> KeptJob:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Final
 
+from broker.needs import as_texts
 from tests.simulation.crew import SimWorker
 from tests.simulation.people import let_all_go_on
 
@@ -107,7 +109,12 @@ def judge_the_end(world: World) -> None:
     tables = world.disk.tables
     assert tables.jobs.keys() == tables.ends.keys() == book.jobs.keys()
     assert not tables.lives, f"{tables.lives} are kept as live"
-    assert not any(worker.ledger.leases for worker in book.workers.values())
+    assert not any(worker.ledger.leases or worker.leads for worker in book.workers.values())
+    kept = {one["name"] for one in json.loads(tables.queues or "[]")}
+    assert kept == {one.name for one in book.queues if one.name}, "queues were forgotten"
+    for queue in book.queues:
+        assert not queue.running, f"{queue.running} still have something of {queue.name}"
+        assert as_texts(queue.pools.left()) == queue.capacity, f"{queue.name} lost something"
     assert len(book.waiting) == len(book.gates) == len(book.adrift) == 0
     assert not book.bound
     for job_id, end in tables.ends.items():

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from broker.book import Book
 from broker.jobs import Job
+from broker.ledger import Ledger
 
 
 def judge_grants(book: Book, story: list[tuple[str, object]]) -> None:
@@ -20,18 +21,23 @@ def judge_grants(book: Book, story: list[tuple[str, object]]) -> None:
         later = {one.job_id for what, one in jobs[at + 1 :] if what == "placed"}
         still = {one.job_id for what, one in jobs[at + 1 :] if what == "ended"}
         exempt = _exempt(book, job, later | {job.job_id}, still)
-        ledger = book.workers[job.worker].ledger
-        promised = sum(
-            max(lease.lease_bytes, lease.used_bytes)
-            for job_id, lease in ledger.leases.items()
-            if job_id not in exempt and job_id not in later
-        )
-        total = promised + ledger.foreign_bytes + ledger.idle_bytes
-        nothing = ledger.leases[job.job_id].lease_bytes == 0
-        assert nothing or total <= ledger.facts.total_bytes, (
-            f"{job.job_id} was granted on {job.device}: {total} of "
-            f"{ledger.facts.total_bytes} bytes"
-        )
+        for name in job.places:
+            worker = book.worker_at(name)
+            if worker is not None:
+                _judge_grant(job, worker.ledger, exempt, later)
+
+
+def _judge_grant(job: Job, ledger: Ledger, exempt: set[str], later: set[str]) -> None:
+    promised = sum(
+        max(lease.lease_bytes, lease.used_bytes)
+        for job_id, lease in ledger.leases.items()
+        if job_id not in exempt and job_id not in later
+    )
+    total = promised + ledger.foreign_bytes + ledger.idle_bytes
+    nothing = ledger.leases[job.job_id].lease_bytes == 0
+    assert nothing or total <= ledger.facts.total_bytes, (
+        f"{job.job_id} was granted on {job.device}: {total} of {ledger.facts.total_bytes} bytes"
+    )
 
 
 def _exempt(book: Book, job: Job, later: set[str], still: set[str]) -> set[str]:
@@ -40,7 +46,7 @@ def _exempt(book: Book, job: Job, later: set[str], still: set[str]) -> set[str]:
     leased = {
         job_id
         for worker in book.workers.values()
-        for job_id in worker.ledger.leases
+        for job_id in worker.leads
         if job_id not in later
     }
     waiting = {

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from broker.effects import Effect, Note, Peer, Send
 from grn_zmq import wire
 from grn_zmq.records import Outcome, Piece, Run
+from tests.simulation.declared import judge_start
 from tests.simulation.grants import judge_grants
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Oracle:
         self.bodies: Counter[str] = Counter()
         self.ooms: Counter[str] = Counter()
         self.alive: dict[str, int] = {}
+        self.runs: dict[str, Run] = {}
         # Jobs whose cancelling was told, and the last attempt that could have begun then.
         self.cancelled: dict[str, int] = {}
         self.alarms_allowed = False
@@ -54,7 +56,9 @@ class Oracle:
         self.starts[job_id, run.attempt] += 1
         assert self.starts[job_id, run.attempt] == 1, f"{job_id} started twice"
         assert job_id not in self.alive, f"{job_id} runs beside its attempt {self.alive}"
+        judge_start(self._world, run, self.runs)
         self.alive[job_id] = run.attempt
+        self.runs[job_id] = run
         self.bodies[job_id] += 1
         again = min(self.ooms[job_id], spec.oom_retries) + spec.retries + spec.has_stand_in
         assert self.bodies[job_id] <= 1 + again, f"{job_id} ran {self.bodies[job_id]} times"
@@ -68,6 +72,7 @@ class Oracle:
         """No process of this attempt is left."""
         if self.alive.get(run.job_id) == run.attempt:
             del self.alive[run.job_id]
+            del self.runs[run.job_id]
 
     def may_be_forgotten(self, job_ids: Iterable[str]) -> None:
         """Somebody has ordered to clean these."""

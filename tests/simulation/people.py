@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from grn_zmq import wire
 from tests.control_examples import a_cell_row
+from tests.simulation.declared import an_order_about_queues
 from tests.simulation.stage import NEEDS
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 def an_order(client: SimClient) -> wire.Message:
     """Something that people want to know, or to be done."""
     rng, world = client.rng, client.world
+    if rng.random() < 0.3:
+        return an_order_about_queues(client)
     some = tuple(rng.choices(world.job_ids, k=2)) if world.job_ids else ()
     one = some[0] if some else world.new_id()
     orders: list[wire.Message] = [

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from grn_zmq.records import Blob
+from grn_zmq.records import Blob, Offer
 from tests.simulation.spool import SimSpool
 
 BLOBS: Final = {f"blob {number}": Blob(f"blob {number}", b"code") for number in range(3)}
@@ -28,5 +28,6 @@ class Slot:
     index: int
     total: int
     max_jobs: int | None
+    offers: tuple[Offer, ...] = ()
     foreign: int = 0
     spool: SimSpool = field(default_factory=SimSpool)

@@ -7,20 +7,31 @@ from typing import Any, Final
 
 import pytest
 
-from broker import company, finishing, greeting, placing, reconciling, restoring, viewing
+from broker import (
+    company,
+    finishing,
+    greeting,
+    placing,
+    reconciling,
+    restoring,
+    scheduler,
+    viewing,
+)
 from broker.blobs import Blobs
 from broker.book import Book
 from broker.changes import Batch, Life
 from broker.clients import Clients
 from broker.core import BrokerCore
-from broker.effects import Effect
+from broker.effects import Effect, Note
 from broker.finishing import Finishing
 from broker.fleet import Fleet
 from broker.greeting import Greetings
 from broker.jobs import Job, State
 from broker.keeping import Keeping
 from broker.ledger import Ledger
+from broker.missing import Missing
 from broker.placing import Placer
+from broker.queues import Queue, Queues
 from broker.reconciling import Verdict
 from broker.recovering import Again
 from broker.reservations import Reservations
@@ -69,7 +80,7 @@ def free_by_promise_only(self: Ledger, without: frozenset[str] = frozenset()) ->
 
 
 def job_of_any_attempt(self: Any, worker: Any, job_id: str, attempt: int) -> Job | None:
-    return self._book.jobs[job_id] if job_id in worker.ledger.leases else None
+    return self._book.jobs[job_id] if job_id in worker.leads else None
 
 
 def job_of_any_worker(self: Any, worker: Any, job_id: str, attempt: int) -> Job | None:
@@ -127,9 +138,10 @@ _moved, _restore_life, _restore_end = (
 _accept, _sim_finish = Book.accept, SimWorker._finish
 
 
-def assign_without_keeping(self: BrokerCore, job: Job, worker: Any) -> None:
-    _assign(self, job, worker)
+def assign_without_keeping(self: BrokerCore, job: Job, worker: Any, leases: Any) -> Note:
+    note = _assign(self, job, worker, leases)
     self.book.keeping._touched.pop(job.job_id)
+    return note
 
 
 def take_without_durable(self: Keeping) -> Batch:
@@ -220,6 +232,15 @@ BUGS: Final[dict[str, Patch]] = {
     "late parents are measured on": instead(Placer, "_stop_measuring", nothing),
     "who must be alone is not": in_module(placing, "view_of", view_as_if_open),
     "out of memory is retried for ever": in_module(finishing, "next_try", try_for_ever),
+    "resources are not given back": instead(Queues, "release", nothing),
+    "queues have no end": instead(Queue, "fits", lambda *_: True),
+    "a restart forgets who has what": instead(Queues, "adopt", nothing),
+    "a restart forgets queues": instead(Queues, "restore", nothing),
+    "guests are forgotten": instead(Greetings, "_take_guests", nothing),
+    "of several devices one is given twice": in_module(
+        scheduler, "closest", lambda count, devices: [devices[0]] * count
+    ),
+    "more devices are waited for than there are": instead(Missing, "_too_few", lambda *_: None),
     "the queue is out of order": instead(Waiting, "_unlist", unlist_the_first),
     "released room wakes nobody": instead(Finishing, "finish", finish_without_stir),
     "reservations are for ever": instead(Reservations, "expire", nothing),

@@ -20,6 +20,7 @@ from tests.simulation.actors import Actor
 from tests.simulation.cancels import Cancels
 from tests.simulation.clients import SimClient
 from tests.simulation.crew import SimWorker
+from tests.simulation.declared import CAPACITY, OFFERS
 from tests.simulation.disk import SimDisk
 from tests.simulation.ending import drain, everybody_calls, judge_the_end
 from tests.simulation.oracle import Oracle
@@ -28,7 +29,9 @@ from tests.simulation.stage import Slot
 STEPS: Final = int(os.environ.get("GRN_SIM_STEPS", "300"))
 MOST_JOBS: Final = 40
 # Everything happens a little faster here, so that a story of a minute has room for it.
-SETTINGS: Final = Settings(return_s=3.0, return_after_start_s=10.0, away_s=6.0)
+SETTINGS: Final = Settings(
+    return_s=3.0, return_after_start_s=10.0, away_s=6.0, capacity=CAPACITY
+)
 
 
 class World:
@@ -61,7 +64,13 @@ class World:
         # In some, everybody waits for somebody at last, on the only device.
         self.families = rng.random() < 0.25
         self.slots = [
-            Slot(index, rng.choice([600, 1000, 2000]), rng.choice([None, None, 1, 2, 3]))
+            Slot(
+                index,
+                rng.choice([600, 1000, 2000]),
+                rng.choice([None, None, 1, 2, 3]),
+                # Somebody offers it, or jobs would wait for it for ever.
+                OFFERS[2] if index == 0 else rng.choice(OFFERS),
+            )
             for index in range(1 if self.families else rng.choice([1, 2, 3]))
         ]
         self.core = self._new_broker()

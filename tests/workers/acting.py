@@ -12,14 +12,16 @@ from workers.spoollog import Left, Record, StartRecord
 
 EPOCH = 7
 FUNCTION, CONTEXT = Blob("f" * 64, b"function"), Blob("c" * 64, b"context")
-ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "GPU-1"}
+ENVIRONMENT = {"GRN_DEVICE": "host:0"}
 
 M = TypeVar("M")
 
 
-def a_worker(*, with_blobs: bool = True, left: Left | None = None) -> WorkerCore:
+def a_worker(
+    *, with_blobs: bool = True, on_host: bool = True, left: Left | None = None
+) -> WorkerCore:
     """A worker that has been welcomed."""
-    core = WorkerCore("host:0", ENVIRONMENT, total_bytes=1000 * MIB, left=left)
+    core = WorkerCore(on_host=on_host, total_bytes=1000 * MIB, left=left)
     welcome(core, EPOCH, now=0.0)
     if with_blobs:
         core.handle(wire.Blobs((FUNCTION, CONTEXT)), now=0.0)
@@ -76,7 +78,7 @@ def a_level(used: int = 0, foreign: int = 0, idle: int = 0, **by_job: int) -> Le
 
 
 def begun(number: int, stand_in: bool = False, ran_s: float = 0.0) -> Reply:
-    one = Begun(an_id(number), 1, "host:0", stand_in, ENVIRONMENT, ran_s)
+    one = Begun(an_id(number), 1, "host:0", stand_in, ENVIRONMENT, ran_s, (0,))
     return Reply(wire.Started((one,)))
 
 

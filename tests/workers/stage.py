@@ -16,8 +16,8 @@ from grn_zmq import payload, wire
 from grn_zmq.context import Context
 from grn_zmq.discovery import Address, BrokerLock
 from grn_zmq.paths import find_places, state_directory
-from grn_zmq.records import AttemptId, Blob, Result, Run
-from tests.builders import MIB, a_run
+from grn_zmq.records import AttemptId, Blob, Leased, Result, Run
+from tests.builders import HOST_0, MIB, a_run
 from tests.waiting import PATIENCE, until
 from workers.spool import spool_directory
 
@@ -153,12 +153,15 @@ class Bench:
     def __init__(self, orders: Path, device: str = DEVICE) -> None:
         self.broker = ScriptedBroker(epoch=1)
         self.worker = RealWorker(orders, device)
-        self.incarnation = self.broker.welcome().incarnation
+        self.greet = self.broker.welcome()
+        self.incarnation = self.greet.incarnation
+        self.devices: tuple[Leased, ...] = (leased(device),)
         self._number = 0
 
     def give(self, function: Callable[..., Any], *args: Any, **run: Any) -> str:
         self._number += 1
-        return self.broker.give(self._number, function, *args, **run).job_id
+        facts = {"devices": self.devices, **run}
+        return self.broker.give(self._number, function, *args, **facts).job_id
 
     def run(self, function: Callable[..., Any], *args: Any, **run: Any) -> Result:
         """Its result; the worker has forgotten it then."""
@@ -173,7 +176,8 @@ class Bench:
         context = Context.capture().to_bytes()
         blob = Blob(payload.digest(context), context)
         self._number += 1
-        facts = {"kind": "command", "function": "", "payload": msgpack.packb(words), **run}
+        facts = {"kind": "command", "function": "", "payload": msgpack.packb(words)}
+        facts |= {"devices": self.devices, **run}
         self.broker.send(wire.Blobs((blob,)))
         self.broker.assign(a_run(self._number, context=blob.digest, **facts))
         result = self.broker.result()
@@ -183,6 +187,12 @@ class Bench:
     def close(self) -> None:
         self.worker.end()
         self.broker.close()
+
+
+def leased(device: str) -> Leased:
+    """A device as a lease of it says, by the name that its worker is started with."""
+    label, _, uuid = device.partition("/")
+    return Leased(uuid, int(label[-1]), label) if label.startswith("nvml") else HOST_0
 
 
 def spool_files(pattern: str = "*.log") -> list[Path]:

@@ -7,7 +7,7 @@ import pytest
 
 from grn_zmq import wire
 from grn_zmq.records import Blob, Run
-from tests.builders import MIB, a_result, a_run, a_use, an_attempt, an_id
+from tests.builders import HOST_0, MIB, a_result, a_run, a_use, an_attempt, an_id
 from tests.workers.acting import (
     CONTEXT,
     EPOCH,
@@ -45,7 +45,7 @@ def test_a_run_starts_a_process_and_is_fed_to_it() -> None:
 
     effects = assign(core, run)
 
-    assert effects == [Launch(1, b"context"), begun(1), Feed(1, run, b"function")]
+    assert effects == [Launch(1, b"context", (HOST_0,)), begun(1), Feed(1, run, b"function")]
     assert core.inventory == (held(1),)
 
 
@@ -62,7 +62,7 @@ def test_a_run_waits_for_its_blobs_and_asks_for_them() -> None:
     assert core.handle(wire.Blobs((FUNCTION,)), now=1.0) == []
 
     effects = settled(core, core.handle(wire.Blobs((CONTEXT,)), now=2.0), now=2.0)
-    assert effects == [Launch(1, b"context"), begun(1), Feed(1, run, b"function")]
+    assert effects == [Launch(1, b"context", (HOST_0,)), begun(1), Feed(1, run, b"function")]
 
 
 def test_runs_that_lack_the_same_blob_ask_once_and_begin_together() -> None:
@@ -78,7 +78,7 @@ def test_runs_that_lack_the_same_blob_ask_once_and_begin_together() -> None:
 def test_a_run_without_context_is_left_to_fail_in_the_launcher() -> None:
     effects = assign(a_worker(), a_run(1, context=""))
 
-    assert effects[0] == Launch(1, b"")
+    assert effects[0] == Launch(1, b"", (HOST_0,))
 
 
 def test_a_repeated_assignment_is_one_run() -> None:

@@ -23,7 +23,7 @@ from tests.workers.acting import (
     written,
 )
 from workers.core import REPEAT_S
-from workers.effects import Keep, Launch, Note, Reply, SetAside, Signal
+from workers.effects import Keep, Launch, Note, Reply, SetAside, Signal, WatchCaller
 from workers.events import Gone
 from workers.spoollog import DropRecord, FinishRecord, Left, StartRecord
 
@@ -172,6 +172,17 @@ def test_a_repeated_assignment_of_what_has_ended_or_been_interrupted_starts_noth
     core = a_worker(left=LEFT)
 
     assert assign(core, a_run(5), a_run(6, attempt=2)) == []
+
+
+@pytest.mark.parametrize("kind", ["inline", "lease"])
+def test_a_body_of_its_caller_outlives_the_worker_and_is_watched_again(kind: str) -> None:
+    core = a_worker(left=LEFT)
+
+    effects = assign(core, a_run(6, attempt=2, kind=kind, function="", context=""))
+    effects += core.kept(now=1.0)
+
+    assert [one.job_id for one in effects if isinstance(one, WatchCaller)] == [an_id(6)]
+    assert core.inventory == (held(6, attempt=2), held(5, "finished"))
 
 
 def test_a_second_attempt_is_declined_while_the_first_is_alive() -> None:

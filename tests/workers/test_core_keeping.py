@@ -4,7 +4,7 @@ import pytest
 
 from grn_zmq import wire
 from grn_zmq.records import Blob, Run
-from tests.builders import a_run, an_id
+from tests.builders import HOST_0, a_run, an_id
 from tests.workers.acting import CONTEXT, FUNCTION, a_return, a_worker, assign, begun
 from workers import blobcache
 from workers.blobcache import BlobCache
@@ -40,7 +40,7 @@ def test_a_changed_context_ends_the_idle_process_of_the_old_one() -> None:
 
     effects = assign(core, a_run(2, context=OTHER_CONTEXT), now=2.0)
 
-    assert effects[:2] == [Close(1), Launch(2, b"other context")]
+    assert effects[:2] == [Close(1), Launch(2, b"other context", (HOST_0,))]
     assert core.tick(now=2.0 + LEAVE_S) == [Kill(1)]
 
 

@@ -19,9 +19,7 @@ TORCH_TEXT = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.0
 
 
 def a_gpu_worker() -> WorkerCore:
-    core = a_worker()
-    core.device, core.on_host = "nvml:0", False
-    return core
+    return a_worker(on_host=False)
 
 
 def counted(reserved: int, reserved_peak: int, allocated_peak: int) -> Counters:

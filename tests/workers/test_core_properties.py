@@ -15,7 +15,7 @@ from hypothesis.stateful import (
 from grn_zmq import wire
 from grn_zmq.records import AttemptId
 from tests.builders import MIB, a_run
-from tests.workers.acting import CONTEXT, ENVIRONMENT, FUNCTION, a_return
+from tests.workers.acting import CONTEXT, FUNCTION, a_return
 from workers.core import WorkerCore
 from workers.effects import Effect, Feed, Keep, Reply, WatchCaller
 from workers.events import Gone
@@ -40,7 +40,8 @@ class Worker(RuleBasedStateMachine):
         self.core = self._new()
 
     def _new(self) -> WorkerCore:
-        return WorkerCore("host:0", ENVIRONMENT, 1000 * MIB, outstanding(self.log))
+        left = outstanding(self.log)
+        return WorkerCore(on_host=True, total_bytes=1000 * MIB, left=left)
 
     def do(self, effects: list[Effect]) -> None:
         """What the shell does: write, then the rest, then let begin what was written."""

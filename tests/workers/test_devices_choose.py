@@ -191,7 +191,7 @@ def test_an_unknown_kind_of_device_is_refused_with_the_forms_there_are(text: str
 
 
 @pytest.mark.parametrize(
-    "name", ["", "host:0", "nvml:0", "host:2of2/1of2", "host:0of2/3of2", "host:0of1/0of0"]
+    "name", ["", "host:0", "nvml:0", "host:0of0/1of2", "host:0of2/3of2", "host:0of1/0of0"]
 )
 def test_what_is_no_name_is_not_opened(name: str) -> None:
     with pytest.raises(DeviceError, match="no name of a device"):

@@ -278,11 +278,12 @@ def test_what_is_available_is_a_part_of_the_machine() -> None:
 
 # One worker of two that were started alike, each with a job below it.
 WORKER = """
-import subprocess, sys, time
+import os, subprocess, sys, time
 from workers.devices.siblings import SiblingUse
 job = "import sys; x = bytearray(b'x') * (100 << 20); print(flush=True); sys.stdin.read()"
 pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-with subprocess.Popen([sys.executable, "-c", job], **pipes) as child:
+environment = {**os.environ, "GRN_DEVICE": sys.argv[3]}
+with subprocess.Popen([sys.executable, "-c", job], env=environment, **pipes) as child:
     child.stdout.readline()
     print("ready", flush=True)
     sys.stdin.readline()
@@ -293,15 +294,18 @@ with subprocess.Popen([sys.executable, "-c", job], **pipes) as child:
 
 
 @pytest.mark.e2e
-@pytest.mark.parametrize(("siblings", "low", "high"), [(1, 100, 120), (0, 0, 0)])
-def test_a_device_knows_what_the_jobs_of_its_siblings_hold(
-    siblings: int, low: int, high: int
+@pytest.mark.parametrize(
+    ("siblings", "device", "low", "high"),
+    [(1, "host:1", 100, 120), (0, "host:1", 0, 0), (1, "", 0, 0)],
+)
+def test_a_device_knows_what_its_siblings_jobs_hold_if_they_have_a_device(
+    siblings: int, device: str, low: int, high: int
 ) -> None:
     with ExitStack() as stack:
         workers = [
             stack.enter_context(
                 subprocess.Popen(
-                    [sys.executable, "-c", WORKER, str(index), str(siblings)],
+                    [sys.executable, "-c", WORKER, str(index), str(siblings), device],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     text=True,
@@ -335,11 +339,11 @@ def test_a_failing_look_at_the_machine_is_a_failed_poll(
         a_device().sample({})
 
 
-def test_what_a_job_sees_of_a_host_device() -> None:
+def test_what_a_host_device_is() -> None:
     device = a_device()
 
-    assert device.environment() == {"GRN_DEVICE": "host:0"}
     assert (device.info.kind, device.info.device_class) == ("host", "host")
+    assert (device.info.display, device.info.links) == (False, {})
     device.close()
 
 

@@ -11,12 +11,14 @@ import pynvml
 import pytest
 
 from grn_zmq.errors import DeviceError
+from grn_zmq.records import Leased
 from grn_zmq.units import GIB, MIB
 from tests.nvml.asking import JobProcess, until
 from tests.nvml.driver import LIBRARY, UNKNOWN, FakeDriver
 from workers.devices.choose import open_device, plan
 from workers.devices.device import FRAMEWORK_DEFAULTS, DeviceUnreadable, Sample, Tree
 from workers.devices.nvml import NvmlDevice
+from workers.surroundings import device_variables
 
 pytestmark = pytest.mark.e2e
 
@@ -159,7 +161,7 @@ def test_r42_r44_p09_a_job_sees_the_device_it_is_charged_for(make_driver: MakeDr
     driver.set_cuda_order([1, 0])
     device = opened(driver, 1)
 
-    variables = device.environment()
+    variables = device_variables([Leased(driver.uuid(1), 1, "nvml:1")])
     with JobProcess(driver, **variables) as job:
         job.alloc(100)
 

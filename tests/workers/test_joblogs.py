@@ -26,7 +26,7 @@ def directory(tmp_path: Path) -> Path:
 def logs(directory: Path) -> Iterator[JobLogs]:
     """Logs that leave no file open."""
     before = len(os.listdir("/proc/self/fd"))
-    logs = JobLogs(directory, "host:0")
+    logs = JobLogs(directory)
     yield logs
     logs.close()
     assert len(os.listdir("/proc/self/fd")) == before

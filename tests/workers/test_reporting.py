@@ -70,6 +70,17 @@ def test_processes_that_come_and_go_wait_for_the_heartbeat() -> None:
     assert [one.pid for one in later.processes] == [12, 13]
 
 
+def test_that_the_last_stranger_is_gone_is_told_at_once() -> None:
+    core = a_worker()
+    assign(core, a_run(1))
+    reported(a_look({11: 1, 12: 1, 13: 1}, {13: an_id(1)}), core, now=5.0)
+
+    assert core.sampled(a_look({12: 1, 13: 1}, {13: an_id(1)}), now=5.1) == []
+    last = reported(a_look({13: 1}, {13: an_id(1)}), core, now=5.2)
+    assert [one.job_id for one in last.processes] == [an_id(1)]
+    assert core.sampled(a_look({}, {}), now=5.3) == []
+
+
 def test_each_use_has_the_pid_of_its_body() -> None:
     core = a_worker()
     assign(core, a_run(1), a_run(2), a_run(3, kind="inline", pid=77))

@@ -17,10 +17,14 @@ _UNLISTED_BYTES: Final = 64 * MIB
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the driver says: bytes in use, and by pid, None where it does not know."""
+    """What the driver says: bytes in use, and by pid, None where it does not know.
+
+    Those that are `drawing` do nothing else.
+    """
 
     used_bytes: int
     by_pid: Mapping[int, int | None] = field(default_factory=dict)
+    drawing: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

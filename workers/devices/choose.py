@@ -1,8 +1,8 @@
 """From `--devices` and the environment to one device per worker.
 
 The daemon plans; each worker opens its own. Between them a device has a name:
-`nvml:0/GPU-1b2c…` (index and uuid) or `host:0of2/4294967296of8589934592` (index of how
-many, its bytes of those of all host devices together).
+`nvml:0/GPU-1b2c…` (index and uuid) or `host:0of2/4294967296of8589934592` (index, how many
+there are in this pool, its bytes of those of all of them together).
 """
 
 import os
@@ -77,6 +77,18 @@ def open_device(name: str) -> Device:
     )
 
 
+def gpu_of(name: str) -> tuple[int, str] | None:
+    """Give index and uuid of a GPU that was planned; None for a share of host memory."""
+    named = _parse(name)
+    return (named.index, named.uuid) if named.kind == "nvml" else None
+
+
+def renumbered(name: str, index: int) -> str:
+    """Name a host device by another number: that of its first may be taken."""
+    kind, _, rest = name.partition(":")
+    return f"{kind}:{index}of{rest.partition('of')[2]}"
+
+
 def default_max_jobs(names: Sequence[str]) -> int | None:
     """Return how many jobs a device runs at once if nobody says; None for no limit."""
     if not names or _parse(names[0]).kind == "nvml":
@@ -140,6 +152,6 @@ def _parse(name: str) -> _Named:
         return _Named("nvml", int(match[1]), uuid=match[2])
     if match := _HOST.fullmatch(name):
         index, count, total, of_all = map(int, match.groups())
-        if index < count and 0 < total <= of_all:
+        if count and 0 < total <= of_all:
             return _Named("host", index, count=count, total_bytes=total, sum_bytes=of_all)
     raise DeviceError(f"{name!r} is no name of a device")

@@ -32,7 +32,8 @@ class DeviceInfo:
     """What never changes about a device.
 
     `device_class` is what profiles are kept under: the same job takes more on a bigger
-    card, so model and memory are both part of it.
+    card, so model and memory are both part of it. It may drive a `display`; `links` says how
+    far other devices are from it, by uuid: the less, the closer.
     """
 
     index: int
@@ -41,6 +42,8 @@ class DeviceInfo:
     total_bytes: int
     kind: str
     device_class: str
+    display: bool = False
+    links: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +52,14 @@ class Tree:
 
     The root is the keeper and not counted itself, except for an inline job, whose root
     is the caller's own process. `baseline_bytes` is what the job process had in memory
-    before its first job.
+    before its first job. Its lease has devices as many as `spread`.
     """
 
     root_pid: int
     main_pid: int
     baseline_bytes: int = 0
     counts_root: bool = False
+    spread: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +68,8 @@ class Sample:
 
     `by_tree` is the level to take as each job's use. For a key that is not in `seen` it
     is an even share of what could not be told apart: right for room, wrong for learning.
-    `processes` are those that the device shows. On a GPU strangers are among them: those in
-    `owners` belong to the tree it names.
+    `processes` are those that the device shows. On a GPU strangers are among them, if they
+    compute: those in `owners` belong to the tree it names.
     """
 
     used_bytes: int
@@ -105,9 +109,6 @@ class Device(Protocol):
         Only what is more than at the last question: a process that is used again has its
         old peak for ever. 0 where no account is kept.
         """
-
-    def environment(self) -> dict[str, str]:
-        """Return the variables a job on this device must have."""
 
     def close(self) -> None:
         """Let go of it. May be called twice."""

@@ -1,17 +1,17 @@
 """A share of this machine's memory, as a device.
 
 What a job takes is the peak of its own process, which the kernel keeps, plus what its
-other processes hold privately. A job resets that peak when a run starts.
+other processes hold privately. A job resets that peak when a run starts. Of a lease of several
+devices each has an equal part of that.
 """
 
 import os
 import time
 from collections.abc import Collection, Mapping
-from functools import cache
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from ..proctree import descendants, lineage, private_bytes, resident_and_peak, start_time
+from ..proctree import descendants, own_lineage, private_bytes, resident_and_peak, start_time
 from .device import DeviceInfo, DeviceUnreadable, Sample, Tree
 from .memory import available_bytes
 from .siblings import SiblingUse
@@ -53,12 +53,13 @@ class HostDevice:
     def sample(self, trees: Mapping[str, Tree]) -> Sample:
         """Look at all trees and at what is left of the machine's memory."""
         uses = self._uses(trees)
-        own = sum(use.held_bytes for use in uses.values())
-        foreign = self._foreign_bytes(own)
+        held = sum(use.held_bytes for use in uses.values())
+        own = sum(use.held_bytes // trees[key].spread for key, use in uses.items())
+        foreign = self._foreign_bytes(own, held)
         return Sample(
             used_bytes=own + foreign,
             foreign_bytes=foreign,
-            by_tree={key: uses[key].level_bytes for key in trees},
+            by_tree={key: uses[key].level_bytes // tree.spread for key, tree in trees.items()},
             utilisation=0.0,
             seen=frozenset(key for key, use in uses.items() if use.alive),
             processes={pid: n for use in uses.values() for pid, n in use.processes.items()},
@@ -73,10 +74,6 @@ class HostDevice:
     def accounted_bytes(self, tree: Tree) -> int:
         """Return nothing: the kernel's peak is part of every sample."""
         return 0
-
-    def environment(self) -> dict[str, str]:
-        """Name the device; what the user says about GPUs stays as it is."""
-        return {"GRN_DEVICE": f"host:{self.info.index}"}
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -113,11 +110,14 @@ class HostDevice:
         slow.keep(others, started, time.monotonic())
         return others
 
-    def _foreign_bytes(self, own: int) -> int:
+    def _foreign_bytes(self, own: int, held: int) -> int:
         """Return what this device cannot have because somebody else has it.
 
         What is available is divided among the devices by what each has still to claim,
         so that together they never claim more than there is.
+
+        Args:
+            held: By our own jobs, with what of it is charged to other devices of their leases.
         """
         wanted = self.info.total_bytes - own
         if wanted <= 0:
@@ -126,8 +126,8 @@ class HostDevice:
             available = available_bytes()
         except OSError as error:
             raise DeviceUnreadable(f"host:{self.info.index}", str(error)) from None
-        all_wanted = self._sum_bytes - own
-        if available * wanted // all_wanted < wanted:
+        all_wanted = self._sum_bytes - held
+        if available * wanted // max(wanted, all_wanted) < wanted:
             all_wanted -= self._siblings.held_bytes(time.monotonic())
         return max(0, wanted - available * wanted // max(wanted, all_wanted))
 
@@ -159,14 +159,8 @@ def _between(floor: int, level: int, ceiling: int | None) -> int:
     return max(0, (level if ceiling is None else min(level, ceiling)) - floor)
 
 
-@cache
-def _our_lineage(parent_pid: int) -> list[int]:
-    """List this worker and all that had it started; anew only when its parent is another."""
-    return [os.getpid(), *lineage(parent_pid)]
-
-
 def _read_privately(root_pid: int, *, apart_from: Collection[int]) -> dict[int, int]:
     # The caller of an inline job may have started broker and workers, and so all other jobs.
-    ours = _our_lineage(os.getppid())
+    ours = own_lineage(os.getppid())
     below = descendants(root_pid, without=[pid for pid in ours if pid != root_pid])
     return {pid: private_bytes(pid) for pid in below if pid not in apart_from}

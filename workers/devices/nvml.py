@@ -1,5 +1,6 @@
 """A GPU, read through NVML. The only file that knows nvidia-ml-py; never touches CUDA."""
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,10 +11,18 @@ import pynvml
 from grn_zmq.errors import DeviceError
 from grn_zmq.units import GIB, MIB
 
-from ..proctree import OwnerCache, descendants, inner_pids, owner, start_time
+from ..proctree import (
+    OwnerCache,
+    descendants,
+    inner_pids,
+    job_named,
+    own_lineage,
+    owner,
+    start_time,
+)
 from .attribution import Attribution, Reading, attribute
 from .device import DeviceInfo, DeviceUnreadable, Sample, Tree
-from .gpus import VISIBLE, Gpu
+from .gpus import Gpu
 from .slowly import Slowly
 
 # Below this a size in GiB says too little to tell two cards apart.
@@ -25,6 +34,9 @@ _OLD_DRIVER: Final = (
     pynvml.NVML_ERROR_INVALID_ARGUMENT,
     pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH,
 )
+# Closer than all that a machine can have between two cards, but not than a common board.
+_NVLINK_DISTANCE: Final = 1
+_Slot = tuple[int, int, int]
 _LOST: Final = (pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED)
 
 
@@ -104,7 +116,11 @@ class NvmlDevice:
             utilisation=utilisation,
             seen=found.seen,
             temperature_c=temperature_c,
-            processes={pid: count or 0 for pid, count in reading.by_pid.items()},
+            processes={
+                pid: count or 0
+                for pid, count in reading.by_pid.items()
+                if pid not in reading.drawing or pid in found.owners
+            },
             owners=found.owners,
         )
 
@@ -129,15 +145,6 @@ class NvmlDevice:
                 highest = max(highest, peak)
         return highest
 
-    def environment(self) -> dict[str, str]:
-        """Show a job this GPU alone, in the order NVML counts them."""
-        return {
-            VISIBLE: self.info.uuid,
-            "NV_GPU": self.info.uuid,
-            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-            "GRN_DEVICE": f"nvml:{self.info.index}",
-        }
-
     def close(self) -> None:
         """Let go of the driver."""
         if self._open:
@@ -157,12 +164,19 @@ class NvmlDevice:
                 total_bytes=total,
                 kind="nvml",
                 device_class=f"{name} {size}",
+                display=bool(_or_none(lambda: pynvml.nvmlDeviceGetDisplayActive(self._handle))),
+                links=_links(self._handle, uuid),
             )
 
     def _read(self) -> Reading:
         with self._readable():
             _, used, _ = self._read_memory()
-            return Reading(used, self._read_processes())
+            computing, drawing = self._read_list("Compute"), self._read_list("Graphics")
+        merged = dict(computing)
+        for pid, count in drawing.items():
+            known = merged.get(pid)
+            merged[pid] = count if known is None else max(known, count or 0)
+        return Reading(used, merged, frozenset(drawing.keys() - computing.keys()))
 
     def _read_memory(self) -> tuple[int, int, int]:
         """Return what jobs can have, what is in use of it, and the memory of the card."""
@@ -182,14 +196,6 @@ class NvmlDevice:
                 return capacity, max(0, used), total
         memory = pynvml.nvmlDeviceGetMemoryInfo(self._handle)
         return int(memory.total), int(memory.used), int(memory.total)
-
-    def _read_processes(self) -> dict[int, int | None]:
-        merged: dict[int, int | None] = {}
-        for kind in ("Compute", "Graphics"):
-            for pid, count in self._read_list(kind).items():
-                known = merged.get(pid)
-                merged[pid] = count if known is None else max(known, count or 0)
-        return merged
 
     def _read_list(self, kind: str) -> dict[int, int | None]:
         """Read one list; a process may be on it several times, once per instance."""
@@ -218,12 +224,19 @@ class NvmlDevice:
     ) -> dict[int, str | None]:
         """Say whose each listed process is; one that does not exist here is left out."""
         roots = {tree.root_pid: key for key, tree in trees.items()}
+        # The caller of an inline job may have started broker and workers, and so all jobs.
+        tops = frozenset((*roots, *own_lineage(os.getppid())))
         inner: dict[int, str] | None = None
         owned: dict[int, str | None] = {}
         for pid in reading.by_pid:
-            root = owner(pid, roots, self._owners)
-            if root is not None or start_time(pid) is not None:
-                owned[pid] = None if root is None else roots[root]
+            top = owner(pid, tops, self._owners)
+            if top in roots:
+                owned[pid] = roots[top]
+                continue
+            if (started := start_time(pid)) is not None:
+                # A container lives below others, and is known by its job's variables.
+                job_id = job_named(pid, started)
+                owned[pid] = job_id if job_id in trees else None
                 continue
             inner = _inner_owners(trees) if inner is None else inner
             if pid in inner:
@@ -289,6 +302,40 @@ def _gpu(index: int) -> Gpu | None:
         raise
     mig = _or_none(lambda: pynvml.nvmlDeviceGetMigMode(handle))
     return Gpu(index, uuid, partitioned=mig is not None and bool(mig[0]))
+
+
+def _links(handle: Any, own: str) -> dict[str, int]:
+    """Say how far the other GPUs are: an NVLink, else what of the machine is between."""
+    linked, found = _linked_slots(handle), {}
+    for index in range(_or_none(pynvml.nvmlDeviceGetCount) or 0):
+        try:
+            other = pynvml.nvmlDeviceGetHandleByIndex(index)
+            uuid = _text(pynvml.nvmlDeviceGetUUID(other))
+            if uuid == own:
+                continue
+            if linked and _slot(pynvml.nvmlDeviceGetPciInfo(other)) in linked:
+                found[uuid] = _NVLINK_DISTANCE
+            else:
+                found[uuid] = int(pynvml.nvmlDeviceGetTopologyCommonAncestor(handle, other))
+        except pynvml.NVMLError:
+            continue  # it is lost, or nobody knows
+    return found
+
+
+def _linked_slots(handle: Any) -> set[_Slot]:
+    """List what is at the other ends of its NVLinks; behind a switch all are equally far."""
+    found: set[_Slot] = set()
+    for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
+        try:
+            if pynvml.nvmlDeviceGetNvLinkState(handle, link):
+                found.add(_slot(pynvml.nvmlDeviceGetNvLinkRemotePciInfo(handle, link)))
+        except pynvml.NVMLError:
+            break  # it has no more
+    return found
+
+
+def _slot(pci: Any) -> _Slot:
+    return int(pci.domain), int(pci.bus), int(pci.device)
 
 
 def _text(value: str | bytes) -> str:

@@ -9,9 +9,13 @@ import os
 import re
 import time
 from pathlib import Path
+from typing import Final
 
 from ..proctree import children, descendants, private_bytes
 from .slowly import Slowly
+
+# What the job process of a job without device is started with.
+_NO_DEVICE: Final = b"GRN_DEVICE="
 
 
 class SiblingUse:
@@ -25,7 +29,7 @@ class SiblingUse:
         """Return what their jobs hold privately; at most half a second old."""
         held = self._held.recent(now)
         if held is None:
-            below = [pid for worker in self._workers() for pid in descendants(worker)]
+            below = [pid for worker in self._workers() for pid in _of_devices(worker)]
             held = sum(private_bytes(pid) for pid in below)
             self._held.keep(held, now, time.monotonic())
         return held
@@ -36,6 +40,19 @@ class SiblingUse:
         parent = os.getppid()
         alike = [pid for pid in children(parent) if pid != own and _kind(pid) == kind]
         return alike if 0 < len(alike) <= self._count else []
+
+
+def _of_devices(worker: int) -> list[int]:
+    """List what is below a worker, without jobs that have no device: those are foreign."""
+    without = [pid for pid in children(worker) if _NO_DEVICE in _environment(pid)]
+    return descendants(worker, without)
+
+
+def _environment(pid: int) -> list[bytes]:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
 
 
 def _kind(pid: int) -> bytes:

@@ -45,7 +45,7 @@ def _answering(address: Address) -> Finding:
     if answer is None:
         text = f"pid {address.pid} has not answered within {ANSWER_S:.0f} s"
         return Finding("broker", PROBLEM, text, "look at its log; then grn stop, grn start")
-    other = _other_installation(address.pid)
+    other = _other_installation(address.pid) if address.near else ""
     if other:
         text = f"pid {address.pid} is of another installation, {other}"
         return Finding("broker", WARNING, text, f"use the grn beside it, or {AGAIN}")

@@ -31,6 +31,11 @@ BROKER_LEAVE_S: Final = 4.0
 LOOK_AGAIN_S: Final = 0.02
 # The status of a fosterer whose workers were all told to leave; see `workers/server.py`.
 LEFT_STATUS: Final = 3
+# Instead of what workers announce, where there are none.
+NO_WORKERS: Final[dict[str, Any]] = {
+    "devices": 0,
+    "text": "No workers here: they join with `grn-workers`",
+}
 
 
 class StartFailed(GrnError):
@@ -56,18 +61,28 @@ class Supervisor:
 
     def __init__(
         self,
-        options: Sequence[str],
+        options: Sequence[str] | None,
         broker_options: Sequence[str],
         broker_variables: Mapping[str, str],
         debug: bool,
     ) -> None:
+        """Prepare; `start` starts.
+
+        Args:
+            options: What the workers are told; None for a broker alone.
+        """
         more = ["--debug"] if debug else []
-        self._workers = Child("workers", [*more, *options])
+        self._workers = Child("workers", [*more, *(options or ())])
         self._broker = Child("broker", [*more, *broker_options], broker_variables)
+        self._alone = options is None
         self._places = find_places(os.environ)
         self._signalled = Signalled()
         self._lock: SupervisorLock | None = None
         self.kept = ""
+
+    @property
+    def _children(self) -> tuple[Child, ...]:
+        return (self._broker,) if self._alone else (self._broker, self._workers)
 
     @property
     def stopping(self) -> bool:
@@ -88,7 +103,7 @@ class Supervisor:
         if holder is not None:
             raise BrokerRunning(holder)
         self._lock = SupervisorLock(self._places)
-        announcement = self._start_workers()
+        announcement = NO_WORKERS if self._alone else self._start_workers()
         self._broker.start()
         self._await(lambda: find_address(self._places) is not None)
         address = find_address(self._places)
@@ -132,7 +147,7 @@ class Supervisor:
     def _await(self, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + READY_S
         while not condition():
-            for child in (self._workers, self._broker):
+            for child in self._children:
                 if not child.alive:
                     raise StartFailed(child.status or 0)
             if self.stopping:
@@ -145,7 +160,7 @@ class Supervisor:
         """Keep all alive until a signal, the end of `lifeline`, or an order to the broker."""
         ends = [self._signalled.fileno(), *([] if lifeline is None else [lifeline])]
         while not self.stopping:
-            watched = [*self._workers.watched, *self._broker.watched]
+            watched = [one for child in self._children for one in child.watched]
             ready, _, _ = select.select([*ends, *watched], [], [], self._pause_s())
             self._signalled.take()
             if lifeline is not None and lifeline in ready and not os.read(lifeline, 4096):
@@ -154,17 +169,16 @@ class Supervisor:
                 return
 
     def _pause_s(self) -> float | None:
-        children = (self._workers, self._broker)
-        if any(one.start_at is None and not one.alive for one in children):
+        if any(one.start_at is None and not one.alive for one in self._children):
             return 0.0  # it died since they were looked after, and is watched no more
-        due = [one.start_at for one in children if one.start_at]
+        due = [one.start_at for one in self._children if one.start_at]
         return max(0.0, min(due) - time.monotonic()) if due else None
 
     def _look_after(self) -> bool:
         """Start what has died; True if all was ordered to end instead."""
         if self._broker.status == 0:
             return True
-        for child in (self._broker, self._workers):
+        for child in self._children:
             if child.alive:
                 continue
             if child.start_at is None:
@@ -208,9 +222,9 @@ class Supervisor:
         try:
             if self._broker.status is None or self._workers.alive:
                 self._end_in_order()
-            return self._workers.started
+            return any(child.started for child in self._children)
         finally:
-            for child in (self._workers, self._broker):
+            for child in reversed(self._children):
                 child.kill()
             if self._lock is not None:
                 self._lock.close()

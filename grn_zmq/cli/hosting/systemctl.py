@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from ...errors import GrnError
-from .unitfile import NAME, START_S
+from .unitfile import START_S
 
 _LINGERING: Final = Path("/var/lib/systemd/linger")
 _FACTS: Final = ("LoadState", "UnitFileState", "ActiveState", "MainPID")
@@ -36,7 +36,13 @@ class ServiceState:
 class Systemctl:
     """Runs `systemctl --user`; `missing` where there is none."""
 
-    def __init__(self) -> None:
+    def __init__(self, unit: str) -> None:
+        """Prepare to ask.
+
+        Args:
+            unit: The service in question, with its suffix.
+        """
+        self._unit = unit
         self._path = shutil.which("systemctl")
 
     @property
@@ -60,7 +66,7 @@ class Systemctl:
         if self.missing:
             return ServiceState()
         wanted = [word for fact in _FACTS for word in ("-p", fact)]
-        status, said, _ = self._run(("show", NAME, *wanted))
+        status, said, _ = self._run(("show", self._unit, *wanted))
         facts = (
             dict(line.partition("=")[::2] for line in said.splitlines()) if not status else {}
         )

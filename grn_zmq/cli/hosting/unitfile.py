@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from ...config_keys import KEYS
-
-NAME: Final = "grn.service"
+from ...paths import NAME_VARIABLE, broker_folder
 
 # How long `grn start` gives workers to find their devices, the broker to be ready and all
 # workers to join: a minute each, see `supervisor.READY_S`.
@@ -15,7 +14,13 @@ START_S: Final = 200
 STOP_S: Final = 45
 
 # What broker and workers look at beside settings: where things are, and which GPUs to use.
-_PLACES: Final = ("XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "GRN_CONFIG")
+_PLACES: Final = (
+    "XDG_RUNTIME_DIR",
+    "XDG_STATE_HOME",
+    "XDG_CONFIG_HOME",
+    "GRN_CONFIG",
+    NAME_VARIABLE,
+)
 _DRIVER: Final = ("CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH")
 
 _UNIT: Final = """\
@@ -48,10 +53,15 @@ WantedBy=default.target
 """
 
 
+def unit_name(environ: Mapping[str, str]) -> str:
+    """Give what systemd calls the service: `grn`, or for a named broker `grn-NAME`."""
+    return broker_folder(environ)
+
+
 def unit_path(environ: Mapping[str, str], home: Path) -> Path:
     """Say where the user's systemd looks for it."""
     config = environ.get("XDG_CONFIG_HOME") or home / ".config"
-    return Path(config) / "systemd" / "user" / NAME
+    return Path(config) / "systemd" / "user" / f"{unit_name(environ)}.service"
 
 
 def unit_text(python: str, variables: Mapping[str, str]) -> str:

@@ -13,7 +13,8 @@ from ...cellbounds import MOST
 from ...errors import GrnError
 from ...facts import CellRow
 from ...limits import MAX_NAME
-from ...records import require, require_scalar
+from ...records import require_scalar
+from ...requiring import require
 from ...wire import PutCells, encode
 from .cells import CellKey, key_of, share_of_cell
 

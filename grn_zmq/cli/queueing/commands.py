@@ -64,7 +64,7 @@ def command_lines(
     if len(commands) > 1 and not any(" " in command for command in commands):
         raise click.UsageError(f"is this one command or {len(commands)}? {forms(verb)}")
     try:
-        lines = [_command_line(shlex.split(command)) for command in commands]
+        lines = [split_variables(shlex.split(command)) for command in commands]
     except ValueError as error:
         raise click.UsageError(f"quotes do not match: {error}") from None
     if not all(line.words for line in lines):
@@ -72,7 +72,8 @@ def command_lines(
     return lines
 
 
-def _command_line(words: Sequence[str]) -> CommandLine:
+def split_variables(words: Sequence[str]) -> CommandLine:
+    """Give a command without what is set in front of it: `A=1 python x.py`."""
     variables: dict[str, str] = {}
     for at, word in enumerate(words):
         assigned = _ASSIGNMENT.fullmatch(word)

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from difflib import get_close_matches
 from typing import Final
 
@@ -17,7 +17,10 @@ _FOR_A_SHELL: Final = re.compile(r"\|\|?|&&?|;|(?:[0-9]|&)?(?:>>?|<)(?!=).*")
 
 
 def hints_about(
-    commands: Iterable[str], words: Iterable[Sequence[str]], params: Sequence[str]
+    commands: Iterable[str],
+    words: Iterable[Sequence[str]],
+    params: Sequence[str],
+    resources: Iterable[str] = (),
 ) -> list[str]:
     """Give a line for each thing that may surprise.
 
@@ -25,9 +28,11 @@ def hints_about(
         commands: Command lines as they were written, each in one argument.
         words: The words of each command.
         params: The names that have values.
+        resources: The names that a lease gives values to when a job starts.
     """
     shells = (shell_hint(command) for command in commands)
-    braces = (hint for one in words for hint in brace_hints(one, params))
+    known = LEASE_NAMES.union(resources)
+    braces = (hint for one in words for hint in brace_hints(one, params, known))
     return list(dict.fromkeys([*filter(None, shells), *braces]))
 
 
@@ -47,9 +52,11 @@ def shell_hint(command: str) -> str:
     )
 
 
-def brace_hints(words: Sequence[str], params: Sequence[str]) -> list[str]:
+def brace_hints(
+    words: Sequence[str], params: Sequence[str], known: Set[str] = LEASE_NAMES
+) -> list[str]:
     """Name what stands in braces, has no value, and is written much like what has one."""
-    unknown = sorted(names_in(words) - set(params) - LEASE_NAMES)
+    unknown = sorted(names_in(words) - set(params) - known)
     close = {name: get_close_matches(name, params, n=1) for name in unknown}
     return [
         f"{{{name}}} stays as it is: no --param has this name. Did you mean {{{like[0]}}}?"

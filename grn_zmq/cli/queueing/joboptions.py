@@ -1,11 +1,12 @@
-"""The options that `grn run` and `grn submit` share, checked where they are written."""
+"""The options of commands as jobs, checked where they are written."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 import click
 
+from ...declared import parse_gpus, parse_resource
 from ...limits import DEFAULT_GRACE_S, MAX_PRIORITY, MAX_RETRIES
 from ...options import JobOptions
 from ..common import WholeNumber, job_default
@@ -30,12 +31,28 @@ def checked(_: click.Context, parameter: click.Parameter, value: Any) -> Any:
     return value
 
 
-def _one_gpu(_: click.Context, __: click.Parameter, value: str) -> str:
-    if value != "1":
-        raise click.BadParameter(
-            f"{value!r}: a job has one GPU; several, or none, are not built yet. Leave it out"
-        )
-    return value
+def _gpus(_: click.Context, __: click.Parameter, value: str) -> int | str:
+    """A number of GPUs, or the exact text of a part of one."""
+    try:
+        count, share = parse_gpus(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    return share or count
+
+
+def _resources(
+    _: click.Context, __: click.Parameter, texts: tuple[str, ...]
+) -> tuple[tuple[str, str], ...]:
+    pairs = []
+    for text in texts:
+        name, equals, amount = text.partition("=")
+        if not equals:
+            raise click.BadParameter(f"{text!r}: write NAME=AMOUNT, such as cpu=4")
+        try:
+            pairs.append((name, parse_resource(name, amount)))
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
+    return tuple(pairs)
 
 
 def _variables(
@@ -48,6 +65,20 @@ def _variables(
         if not equals or not name:
             raise click.BadParameter(f"{text!r}: write NAME=VALUE")
         pairs.append((name, value))
+    return tuple(pairs)
+
+
+def _variables_of_caller(
+    _: click.Context, __: click.Parameter, text: str | None
+) -> tuple[tuple[str, str], ...]:
+    """Take the values that variables have here; they may have others where the job runs."""
+    pairs = []
+    for name in filter(None, (text or "").split(",")):
+        if name not in os.environ:
+            raise click.BadParameter(
+                f"there is no variable {name} here: set it, or leave it out"
+            )
+        pairs.append((name, os.environ[name]))
     return tuple(pairs)
 
 
@@ -73,7 +104,7 @@ def _by(
     return tuple(pairs)
 
 
-_OPTIONS: Final = (
+_NAMES_OF_JOBS: Final = (
     click.option(
         "--name", "-J", default="", callback=checked, help="What lists show beside the number."
     ),
@@ -91,6 +122,9 @@ _OPTIONS: Final = (
         metavar="NAME=VALUE",
         help="What changes the memory need, such as batch_size=32. May be repeated.",
     ),
+)
+# What it needs of devices: in a queue that is declared otherwise.
+_NEEDS: Final = (
     click.option(
         "--memory",
         "--mem",
@@ -104,12 +138,25 @@ _OPTIONS: Final = (
         "--gpus",
         "-G",
         default="1",
-        callback=_one_gpu,
-        expose_value=False,
+        callback=_gpus,
         metavar="N",
-        help="GPUs for each; so far only 1.",
+        help="GPUs for each: 1 is shared by what was learned (the default), 2 and more are "
+        "whole, -1 or all is all there are; 0.5 is half of one, declared; 0 none.",
+    ),
+    click.option(
+        "--resource",
+        "resources",
+        multiple=True,
+        callback=_resources,
+        metavar="NAME=AMOUNT",
+        help="What each needs of a named resource, such as cpu=4. May be repeated.",
     ),
     click.option("--exclusive", is_flag=True, help="Share the device with no other job."),
+    click.option(
+        "--enforce", is_flag=True, help="Let frameworks take no more than was promised."
+    ),
+)
+_RUNNING: Final = (
     click.option(
         "--priority",
         type=WholeNumber(-MAX_PRIORITY, MAX_PRIORITY),
@@ -155,14 +202,25 @@ _OPTIONS: Final = (
         f"Default: {DEFAULT_GRACE_S:.0f}s. Setting: job.grace.",
     ),
     click.option(
-        "--enforce", is_flag=True, help="Let frameworks take no more than was promised."
-    ),
-    click.option(
         "--env",
         multiple=True,
         callback=_variables,
         metavar="NAME=VALUE",
         help="A variable the command sees in addition. May be repeated.",
+    ),
+    click.option(
+        "--envlist",
+        callback=_variables_of_caller,
+        metavar="NAME,NAME",
+        help="Variables of yours that the command sees in its environment, too.",
+    ),
+    click.option(
+        "--environment",
+        default="",
+        callback=checked,
+        metavar="NAME",
+        help="Run it in this environment, such as tensorflow or tensorflow-1.4.0; `grn "
+        "environments` lists them.",
     ),
     click.option(
         "--cwd",
@@ -175,6 +233,16 @@ _OPTIONS: Final = (
 
 def job_options(verb: F) -> F:
     """Give a verb the options of commands; their values come as keyword arguments."""
-    for option in reversed(_OPTIONS):
+    return with_options(verb, (*_NAMES_OF_JOBS, *_NEEDS, *_RUNNING))
+
+
+def queue_options(verb: F) -> F:
+    """The same for commands of a queue, whose needs are declared in another way."""
+    return with_options(verb, (*_NAMES_OF_JOBS, *_RUNNING))
+
+
+def with_options(verb: F, options: Sequence[Callable[[F], F]]) -> F:
+    """Give a verb these options; its help lists them in this order."""
+    for option in reversed(options):
         verb = option(verb)
     return verb

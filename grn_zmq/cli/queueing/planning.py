@@ -7,6 +7,7 @@ from typing import Any, Final
 import click
 
 from ...codec import MAX_TEXT
+from ...declared import Declared
 from ...options import JobOptions
 from ...records import Scalar, require_scalar
 from ..scalars import value_of
@@ -15,7 +16,7 @@ from .sweeps import INDEX_NAMES, INDEX_VARIABLE, fill, grid, names_in, type_of_g
 
 _OPTIONS: Final = (
     *("name", "memory", "priority", "oom_retries", "timeout", "time_limit", "retries"),
-    *("grace", "enforce", "exclusive", "on_end"),
+    *("grace", "enforce", "exclusive", "on_end", "gpus", "environment"),
 )
 
 
@@ -24,6 +25,7 @@ class Asked:
     """What the options of a verb say of each command. `array` is None without one."""
 
     options: JobOptions
+    declared: Declared
     env: Mapping[str, str]
     by: Mapping[str, str | None]
     cwd: str
@@ -35,12 +37,25 @@ class Asked:
     held: bool
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> "Asked":
-        """Take the values of click; what a verb does not have is as if nobody had asked."""
+    def of(cls, given: Mapping[str, Any], declared: Declared | None = None) -> "Asked":
+        """Take the values of click; what a verb does not have is as if nobody had asked.
+
+        Args:
+            declared: What a job of a queue needs; None leaves that to its options.
+
+        Raises:
+            UsageError: Options contradict each other.
+        """
         picked = {name: given[name] for name in _OPTIONS if name in given}
+        picked["resources"] = dict(given.get("resources", ()))
+        try:
+            options = JobOptions(type=given["job_type"], **picked)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from None
         return cls(
-            options=JobOptions(type=given["job_type"], **picked),
-            env=dict(given["env"]),
+            options=options,
+            declared=declared or options.declared,
+            env={**dict(given.get("envlist", ())), **dict(given["env"])},
             by=dict(given["by"]),
             cwd=given["cwd"] or "",
             params=dict(given.get("params", ())),
@@ -62,6 +77,7 @@ class CommandJob:
     by: Mapping[str, Scalar]
     variables: Mapping[str, str]
     cwd: str
+    declared: Declared
     after: tuple[str, ...] = ()
     after_any: tuple[str, ...] = ()
     begin_s: float | None = None
@@ -94,6 +110,11 @@ def _check_used(line: CommandLine, asked: Asked, env: Mapping[str, str]) -> None
     options = asked.options
     used = names_in((*line.words, *env.values(), options.name, options.type or ""))
     for name in asked.params:
+        if name in asked.declared.resources:
+            raise click.UsageError(
+                f"--param {name}: {{{name}}} is filled in by the lease when a job starts, "
+                f"because it needs the resource {name}: take another name"
+            )
         if name not in used:
             raise click.UsageError(
                 f"--param {name}: {{{name}}} occurs nowhere in: {title_of(line.words)}; write "
@@ -120,6 +141,7 @@ def _job(
         by=_by(asked.by, point),
         variables=variables,
         cwd=asked.cwd,
+        declared=asked.declared,
         after=asked.after,
         after_any=asked.after_any,
         begin_s=asked.begin_s,

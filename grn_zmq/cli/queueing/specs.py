@@ -40,7 +40,7 @@ def describe_command(
         stdin: The pipe from which it reads; nothing for none.
         meant: For what it waits for.
     """
-    asked, ids = job.options, meant or {}
+    asked, declared, ids = job.options, job.declared, meant or {}
     return JobSpec(
         job_id=new_id(),
         job_type=job.job_type,
@@ -75,4 +75,9 @@ def describe_command(
         held=job.held,
         exclusive=asked.exclusive,
         on_end=asked.on_end,
+        gpus=declared.gpus,
+        share=declared.share,
+        queue=declared.queue,
+        resources=dict(declared.resources),
+        environment=asked.environment,
     )

@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 from ... import wire
 from ...batches import parts
@@ -57,10 +58,13 @@ def submit_jobs(jobs: Sequence[CommandJob], *, wait: bool, quiet: bool, as_json:
     taken, refused = hand_over(_pending(jobs))
     if refused is not None:
         _fail_partly(taken, len(jobs), refused, quiet, as_json)
-    _tell(taken, quiet, as_json, now_s)
-    if not quiet and not as_json:
-        _tell_if_paused()
-    return wait_for(taken) if wait else 0
+    try:
+        _tell(taken, quiet, as_json, now_s)
+        if not quiet and not as_json:
+            _tell_if_paused()
+        return wait_for(taken) if wait else 0
+    except KeyboardInterrupt:
+        _let_go(taken)
 
 
 def _pending(jobs: Sequence[CommandJob]) -> list[Pending]:
@@ -150,18 +154,20 @@ def wait_for(taken: Sequence[Submitted]) -> int:
     for part in parts([one.spec.job_id for one in taken], IDS_PER_MESSAGE):
         client.send(wire.Attach(part))  # what is lost with a broker is said to the next one
     status = 0
-    try:
-        for one in taken:
-            if this := exit_status(one.job):
-                logs = f"`grn logs {one.number}` has its output"
-                say(f"grn: job {one.number} ended with status {this}; {logs}", err=True)
-            status = status or this
-    except KeyboardInterrupt:
-        refs = number_ranges((one.number for one in taken), ",")
-        many = len(taken) > 1
-        fail(
-            f"{'jobs' if many else 'job'} {refs} {'go' if many else 'goes'} on; `grn wait "
-            f"{refs}` waits again, `grn cancel {refs}` ends {'them' if many else 'it'}",
-            INTERRUPTED,
-        )
+    for one in taken:
+        if this := exit_status(one.job):
+            logs = f"`grn logs {one.number}` has its output"
+            say(f"grn: job {one.number} ended with status {this}; {logs}", err=True)
+        status = status or this
     return status
+
+
+def _let_go(taken: Sequence[Submitted]) -> NoReturn:
+    """Leave jobs alone whose user does not want to wait any more."""
+    refs = number_ranges((one.number for one in taken), ",")
+    many = len(taken) > 1
+    fail(
+        f"{'jobs' if many else 'job'} {refs} {'go' if many else 'goes'} on; `grn wait "
+        f"{refs}` waits again, `grn cancel {refs}` ends {'them' if many else 'it'}",
+        INTERRUPTED,
+    )

@@ -1,0 +1,1 @@
+"""Queues with declared resources: how they are named, written, read and shown."""
