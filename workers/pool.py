@@ -70,14 +70,20 @@ class Pool:
         self._processes[key].close()
         self._register(key)
 
-    def tree(self, key: int) -> Tree | None:
-        """Where the processes of this job are; None before they are ready."""
+    def tree(self, key: int, *, with_baseline: bool = True) -> Tree | None:
+        """Where the processes of this job are.
+
+        Args:
+            with_baseline: None until they are ready, for their baseline is known only then.
+                A run may be at work before we have heard that they are.
+        """
         process = self._processes[key]
-        if process.pid is None or not process.ready:
+        if with_baseline and (process.pid is None or not process.ready):
             return None
+        main_pid = process.keeper_pid if process.pid is None else process.pid
         # A command replaces the interpreter, so all it has is its own.
         baseline = 0 if key in self._commands else process.baseline_bytes
-        return Tree(process.keeper_pid, process.pid, baseline)
+        return Tree(process.keeper_pid, main_pid, baseline)
 
     def is_alone(self, key: int) -> bool:
         """Whether nothing else lives below its keeper: a daemon it left is its sibling now."""

@@ -107,8 +107,10 @@ class Sampler:
     def _trees(self) -> dict[str, Tree]:
         trees: dict[str, Tree] = {}
         for key, process in self._core.processes.items():
-            # One that is to be launched, or has just ended, has no tree.
-            if key in self._pool and (tree := self._pool.tree(key)):
+            if key not in self._pool:
+                continue  # it is to be launched, or has just ended
+            # A GPU has no baselines, and whoever is not listed would pass for a stranger.
+            if tree := self._pool.tree(key, with_baseline=self._core.on_host):
                 spread = len(process.devices)
                 trees[process.job_id or f"idle:{key}"] = replace(tree, spread=spread)
         for job_id, active in self._core.runs.items():
