@@ -1,17 +1,16 @@
 """Whose memory a look shows, with real job processes on a stand-in GPU."""
 
-import ctypes
 from collections.abc import Iterator
 from pathlib import Path
 
-import pynvml
 import pytest
 
 from grn_zmq.context import Context
 from grn_zmq.records import Leased
 from grn_zmq.units import MIB
 from tests.builders import a_run
-from tests.nvml.driver import LIBRARY, FakeDriver
+from tests.nvml.driver import FakeDriver
+from tests.nvml.plugging import plug_in
 from tests.waiting import until
 from workers.core import WorkerCore
 from workers.devices.nvml import NvmlDevice
@@ -27,11 +26,7 @@ HELD_MIB = 300
 
 @pytest.fixture
 def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
-    driver = FakeDriver(tmp_path, [1000])
-    monkeypatch.setenv("FAKE_NVML_DIR", driver.environment()["FAKE_NVML_DIR"])
-    monkeypatch.setattr(pynvml, "nvmlLib", ctypes.CDLL(str(tmp_path / "lib" / LIBRARY)))
-    monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
-    return driver
+    return plug_in(monkeypatch, tmp_path, 1000)
 
 
 @pytest.fixture
