@@ -131,6 +131,8 @@ class Placer:
 
         Without any there is nothing to decide, and that is so for most.
         """
+        if waiting.least_bytes > rooms.roomiest_bytes:
+            return []
         if waiting.needs and not self._missing.may_fit(waiting, now):
             return []
         if not waiting.least_bytes:
@@ -203,7 +205,7 @@ class Placer:
         """
         if not everything:
             return stale
-        roomiest = rooms.opened_bytes
+        opened, roomiest = rooms.opened_bytes, rooms.roomiest_bytes
         given_back, self._book.queues.opened = self._book.queues.opened, False
         some_idle = any(
             not worker.ledger.leases for worker in self._workers.values() if not worker.suspect
@@ -212,9 +214,9 @@ class Placer:
         return [
             one
             for one in self._waiting.ordered()
-            if (one[1].least_bytes <= roomiest and (some_idle or not one[1].unmeasured))
+            if (one[1].least_bytes <= opened and (some_idle or not one[1].unmeasured))
             or one[1] in changed
-            or (given_back and one[1].needs)
+            or (given_back and one[1].needs and one[1].least_bytes <= roomiest)
         ]
 
     def _verdict(

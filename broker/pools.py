@@ -40,9 +40,19 @@ class Pools:
         # Answers by the identity of the need, which is kept here so that it stays its own.
         self._fitting: dict[int, Needs] = {}
         self._lacking: dict[int, Needs] = {}
+        # Capacities never change, so neither does what can never be had of them.
+        self._judged: dict[int, tuple[Needs, str]] = {}
 
     def impossible(self, needs: Needs) -> str:
         """Say why these can never be granted, with the numbers; nothing if they can."""
+        known = self._judged.get(id(needs))
+        if known is None:
+            if len(self._judged) >= MOST_REMEMBERED:
+                self._judged.clear()
+            known = self._judged[id(needs)] = (needs, self._judge(needs))
+        return known[1]
+
+    def _judge(self, needs: Needs) -> str:
         for name, amount in needs.items():
             pool = self._pools.get(name)
             if pool is None:

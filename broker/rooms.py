@@ -35,6 +35,8 @@ class Rooms:
         self._opened: set[str] = set()
         # The most that can fit where something has opened: more need not be looked at.
         self.opened_bytes = 0
+        # The most that can fit anywhere.
+        self.roomiest_bytes = 0
         for worker in workers:
             if worker.ledger.opened:
                 self._opened.add(worker.incarnation)
@@ -59,6 +61,7 @@ class Rooms:
         opened = (self._rooms.get(one) for one in self._opened)
         slacks = [one.slack_bytes for one in opened if one is not None]
         self.opened_bytes = max([0, *slacks])  # those of unknown need are always looked at
+        self.roomiest_bytes = max([0, *(one.slack_bytes for one in self._rooms.values())])
         self._roomy_first = sorted(self._rooms.values(), key=lambda room: -room.free_bytes)
 
     def _look(self, worker: Worker) -> None:
