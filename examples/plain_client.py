@@ -58,7 +58,7 @@ def hear(broker: "zmq.Socket[bytes]", wanted: str) -> list[Any]:
 def main() -> None:
     broker: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
     broker.connect(address())
-    say(broker, "hello", 4, uuid.uuid4().hex, os.getpid())
+    say(broker, "hello", 5, uuid.uuid4().hex, os.getpid())
     hear(broker, "welcome")
     say(broker, "submit", [list(LEASE.values())])
     ((job_id, attempt, device, _, variables, *_),) = hear(broker, "started")[0]

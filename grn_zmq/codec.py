@@ -201,6 +201,8 @@ _CHECKS: dict[Any, Unpack] = {int: _natural, str: _text, bool: _boolean, float: 
 
 
 def _for_tuple(item: Any, before: bool) -> tuple[Pack, Unpack]:
+    if item in _COLUMNS:
+        return _COLUMNS[item]
     pack_item, unpack_item = _for_type(item, before)
 
     def pack(value: Any, pieces: list[bytes]) -> list[Any]:
@@ -212,6 +214,58 @@ def _for_tuple(item: Any, before: bool) -> tuple[Pack, Unpack]:
         return tuple([unpack_item(one, body) for one in value])
 
     return pack, unpack
+
+
+def _column(value: Any, *types: type) -> list[Any]:
+    """A list of plain values, looked at together: there may be thousands in a message."""
+    if not isinstance(value, list) or len(value) > MAX_ITEMS:
+        raise BadMessage(f"not a list of at most {MAX_ITEMS}")
+    wrong = set(map(type, value)).difference(types)
+    if wrong:
+        raise BadMessage(f"{_short(wrong.pop().__name__)} in a list of {types[0].__name__}")
+    return value
+
+
+def _texts(value: Any, _: Body) -> tuple[str, ...]:
+    found = _column(value, str)
+    if found and max(map(len, found)) > MAX_TEXT:
+        raise BadMessage(f"not texts of at most {MAX_TEXT} characters")
+    return tuple(found)
+
+
+def _naturals(value: Any, _: Body) -> tuple[int, ...]:
+    found = _column(value, int)
+    if found and not (min(found) >= 0 and max(found) < 1 << 63):
+        raise BadMessage("not whole numbers ≥ 0")
+    return tuple(found)
+
+
+def _numbers(value: Any, _: Body) -> tuple[float, ...]:
+    found = _column(value, float, int)
+    if not all(map(math.isfinite, found)):
+        raise BadMessage("not finite numbers")
+    return tuple(map(float, found))
+
+
+def _pack_column(value: Any, _: list[bytes]) -> list[Any]:
+    return list(value)
+
+
+def _pack_pieces(value: Any, pieces: list[bytes]) -> list[int]:
+    pieces.extend(value)
+    return list(map(len, value))
+
+
+def _unpack_pieces(value: Any, body: Body) -> tuple[bytes, ...]:
+    return tuple(map(body.take, _naturals(value, body)))
+
+
+_COLUMNS: dict[Any, tuple[Pack, Unpack]] = {
+    str: (_pack_column, _texts),
+    int: (_pack_column, _naturals),
+    float: (_pack_column, _numbers),
+    bytes: (_pack_pieces, _unpack_pieces),
+}
 
 
 def _for_dict(item: Any) -> tuple[Pack, Unpack]:

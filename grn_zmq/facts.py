@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from .records import DeviceFacts, DeviceProcess, Scalar, Signed, added, added_map
+from .records import DeviceFacts, DeviceProcess, Scalar, Signed
 from .requiring import require
 
 
@@ -42,13 +42,13 @@ class JobRow:
     signal: int | None = None
     again_of: str = ""
     after: tuple[str, ...] = ()
-    gpus: Signed = added(1)
-    share: str = added("")
-    queue: str = added("")
-    resources: dict[str, str] = added_map()
-    granted: dict[str, dict[str, str]] = added_map()
-    environment: str = added("")
-    idle_s: float | None = added(None)
+    gpus: Signed = 1
+    share: str = ""
+    queue: str = ""
+    resources: dict[str, str] = field(default_factory=dict)
+    granted: dict[str, dict[str, str]] = field(default_factory=dict)
+    environment: str = ""
+    idle_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ class Reason:
     until: str
     blockers: tuple[int, ...]
     devices: tuple[DeviceReason, ...]
-    resources: tuple[ResourceReason, ...] = added(())
+    resources: tuple[ResourceReason, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

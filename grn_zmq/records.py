@@ -16,6 +16,7 @@ from .limits import (
     MAX_SECONDS,
 )
 from .requiring import require, require_id, require_name, require_token, require_word
+from .tails import NO_TAIL, Tail
 
 KINDS: Final = frozenset({"call", "command", "inline", "lease"})
 POLICIES: Final = frozenset({"spread", "pack"})
@@ -40,11 +41,6 @@ ADDED: Final = {"added": True}
 def added(default: object) -> Any:
     """A field that the protocol before this one did not have; peers of it mean the default."""
     return field(default=default, metadata=ADDED)
-
-
-def added_map() -> Any:
-    """Such a field whose default is an empty map."""
-    return field(default_factory=dict, metadata=ADDED)
 
 
 def require_scalar(value: Scalar) -> None:
@@ -116,12 +112,12 @@ class JobSpec:
     exclusive: bool = False
     on_end: str = ""
     again_of: str = ""
-    gpus: Signed = added(1)
-    share: str = added("")
-    among: tuple[str, ...] = added(())
-    queue: str = added("")
-    resources: dict[str, str] = added_map()
-    environment: str = added("")
+    gpus: Signed = 1
+    share: str = ""
+    among: tuple[str, ...] = ()
+    queue: str = ""
+    resources: dict[str, str] = field(default_factory=dict)
+    environment: str = ""
 
     def __post_init__(self) -> None:
         require_id(self.job_id)
@@ -179,7 +175,8 @@ class Run:
 
     `enforce` caps it to its lease; a `young` type is looked at more often. `devices` are those
     of its lease, none if it needs none; `granted` are, by resource, the instances it has and
-    how much of each. The words of its queue's `prefix` come before a command.
+    how much of each. The words of its queue's `prefix` come before a command. The calls of its
+    `tail` follow it.
     """
 
     job_id: str
@@ -204,10 +201,11 @@ class Run:
     number: int = 0
     name: str = ""
     variables: dict[str, str] = field(default_factory=dict, repr=False)
-    devices: tuple[Leased, ...] = added(())
-    granted: dict[str, dict[str, str]] = added_map()
-    environment: str = added("")
-    prefix: tuple[str, ...] = added(())
+    devices: tuple[Leased, ...] = ()
+    granted: dict[str, dict[str, str]] = field(default_factory=dict)
+    environment: str = ""
+    prefix: tuple[str, ...] = ()
+    tail: Tail = added(NO_TAIL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +218,7 @@ class Begun:
     stand_in: bool
     environment: dict[str, str]
     ran_s: float = 0.0
-    indices: tuple[int, ...] = added(())
+    indices: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +320,7 @@ class Use:
     attempt: int
     used_bytes: int
     pid: int = 0
-    device: str = added("")
+    device: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,8 +346,8 @@ class DeviceFacts:
     kind: str
     device_class: str
     total_bytes: int
-    display: bool = added(False)
-    links: dict[str, int] = added_map()
+    display: bool = False
+    links: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

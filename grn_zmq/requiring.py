@@ -1,5 +1,6 @@
 """What texts that travel must look like; each check says what is wrong."""
 
+from collections.abc import Sequence
 from string import ascii_letters, digits
 from typing import Final
 
@@ -16,6 +17,18 @@ def require(ok: bool, what: str) -> None:
 
 def require_id(text: str, what: str = "job id") -> None:
     require(len(text) == 32 and _HEX.issuperset(text), f"{text[:40]!r} is not a {what}")
+
+
+def require_ids(texts: Sequence[str]) -> None:
+    """Job ids, looked at together: a message may have thousands."""
+    if texts and not (set(map(len, texts)) == {32} and _HEX.issuperset("".join(texts))):
+        for text in texts:
+            require_id(text)
+
+
+def require_columns(*columns: Sequence[object]) -> None:
+    """Lists that say each something of the same things."""
+    require(len(set(map(len, columns))) == 1, "columns of different length")
 
 
 def require_token(text: str) -> None:

@@ -2,8 +2,9 @@
 
 Frames are made and checked by `codec.py`; the parts of messages are in `records.py`, what only
 workers hear and say in `worker_messages.py`, what commands ask and order in
-`control_messages.py`. Fields of type `bytes` are payload: opaque to the
-broker, opened only in the job process or by the client.
+`control_messages.py`, what is said of many like calls at once in `train_messages.py`. Fields
+of type `bytes` are payload: opaque to the broker, opened only in the job process or by the
+client.
 """
 
 from collections.abc import Mapping
@@ -43,6 +44,7 @@ from .facts import DeviceRow, JobRow, ProfileRow
 from .limits import CREDITS
 from .records import Begun, Blob, JobSpec, Numbered, Outcome, Piece, Released
 from .requiring import require_id
+from .train_messages import Calls, GivenBack, Recall, Returned, Taken, Values
 from .worker_messages import (
     Assign,
     Declined,
@@ -59,19 +61,22 @@ from .worker_messages import (
 
 __all__ = [
     "PROTOCOL", "Acted", "Answer", "AskCells", "AskEnvironments", "AskInputs", "AskJob",
-    "AskQueues", "AskScene", "AskWhy", "Assign", "BadMessage", "CellsAre", "Clean",
+    "AskQueues", "AskScene", "AskWhy", "Assign", "BadMessage", "Calls", "CellsAre", "Clean",
     "CreateQueue", "Declined", "DeleteQueue", "End", "EndIdle", "EnvironmentsAre", "FindJobs",
-    "Finished", "Frames", "Greet", "Hold", "InputsAre", "JobIs", "JobsFound", "Leave",
-    "Leaving", "Order", "Pause", "Prioritise", "PutCells", "QueuesAre", "Recorded", "Report",
-    "SceneIs", "Unknown", "WhyIs", "decode", "encode",
+    "Finished", "Frames", "GivenBack", "Greet", "Hold", "InputsAre", "JobIs", "JobsFound",
+    "Leave", "Leaving", "Order", "Pause", "Prioritise", "PutCells", "QueuesAre", "Recall",
+    "Recorded", "Report", "Returned", "SceneIs", "Taken", "Unknown", "Values", "WhyIs",
+    "decode", "encode",
 ]  # fmt: skip
 
-PROTOCOL: Final = 4
+PROTOCOL: Final = 5
 # Clients outlive an upgrade of the broker: those of the protocol before are served too.
 PROTOCOL_BEFORE: Final = PROTOCOL - 1
 
 # Enough to fill a loop turn, small enough that a header stays far below its limit.
 MAX_JOBS_PER_MESSAGE: Final = 128
+# Of calls that share their description, each of which is an id and its arguments.
+MAX_CALLS_PER_MESSAGE: Final = 1024
 MAX_FRAME_BYTES: Final = MAX_BODY_BYTES + MAX_HEADER_BYTES
 
 
@@ -322,6 +327,7 @@ FromClient = (
     Hello
     | Blobs
     | Submit
+    | Calls
     | Cancel
     | Release
     | Attach
@@ -333,16 +339,29 @@ FromClient = (
     | Stop
     | Order
 )
-FromWorker = Greet | Started | Finished | Report | Output | Want | Declined | Leaving
+FromWorker = (
+    Greet
+    | Started
+    | Finished
+    | Returned
+    | Report
+    | Output
+    | Want
+    | Declined
+    | GivenBack
+    | Leaving
+)
 ToClient = (
     Welcome
     | Accepted
+    | Taken
     | Refused
     | Want
     | Started
     | Output
     | Cancelling
     | Ended
+    | Values
     | JobsAre
     | DevicesAre
     | ProfilesAre
@@ -351,7 +370,17 @@ ToClient = (
     | Answer
 )
 ToWorker = (
-    Welcome | Refused | Blobs | Assign | End | Recorded | Unknown | EndIdle | Release | Leave
+    Welcome
+    | Refused
+    | Blobs
+    | Assign
+    | End
+    | Recall
+    | Recorded
+    | Unknown
+    | EndIdle
+    | Release
+    | Leave
 )
 Message = FromClient | FromWorker | ToClient | ToWorker
 

@@ -13,7 +13,6 @@ from .records import (
     Result,
     Run,
     Use,
-    added,
 )
 from .requiring import require, require_id
 
@@ -37,7 +36,7 @@ class Greet:
     max_jobs: int | None
     inventory: tuple[Held, ...]
     greeting: int = 0
-    environments: tuple[Offer, ...] = added(())
+    environments: tuple[Offer, ...] = ()
 
     def __post_init__(self) -> None:
         require_id(self.incarnation, "incarnation")

@@ -17,11 +17,8 @@ from grn_zmq.codec import MAX_HEADER_BYTES, MAX_ITEMS, MAX_TEXT
 from grn_zmq.records import (
     Begun,
     Blob,
-    DeviceFacts,
-    JobSpec,
     Numbered,
     Run,
-    Use,
 )
 from tests.builders import (
     a_device_row,
@@ -150,20 +147,16 @@ EXAMPLES: Final[dict[str, wire.Message]] = {
         wire.Leave(),
         wire.Stop(drain=True),
         wire.Stopping(running=2, kept=7),
+        wire.Calls(a_spec(1), (an_id(2), an_id(3)), (b"two", b"")),
+        wire.Taken(7, (an_id(2), an_id(3))),
+        wire.Values(an_outcome(1), (an_id(2),), (0.5,), (0.25,), (b"value",)),
+        wire.Returned(
+            5, (an_id(2), an_id(3)), (1, 2), (0.5, 0.25), (b"a", b"b"), 7, 0.5, seen=True
+        ),
+        wire.GivenBack(5, (an_attempt(1), an_attempt(2, 3))),
+        wire.Recall(5),
         *CONTROL,
     )
-}
-
-# What the golden frames of the protocol before were made of, where that is not the above.
-EXAMPLES_BEFORE: Final[dict[str, wire.Message]] = {
-    "submit": wire.Submit(
-        (
-            a_spec(1, by={"n": 3, "p": -0.5, "m": "s", "b": True}, **LIFECYCLE),
-            a_spec(2, priority=-3),
-            a_spec(3, **A_WAITING_COMMAND),
-        )
-    ),
-    "assign": wire.Assign(5, (a_run(1), replace(a_run(2, payload=b""), **RUN_WORDS))),
 }
 
 ANY_VALUE = st.recursive(
@@ -255,12 +248,12 @@ def before(value: Any) -> Any:
 def test_f53_frames_of_the_protocol_before_are_understood(kind: str) -> None:
     frames = [base64.b64decode(frame) for frame in GOLDEN_BEFORE[kind]]
 
-    assert wire.decode(frames) == before(EXAMPLES_BEFORE.get(kind, EXAMPLES[kind]))
+    assert wire.decode(frames) == before(EXAMPLES[kind])
 
 
 @pytest.mark.parametrize("kind", GOLDEN_BEFORE)
 def test_f53_a_peer_of_the_protocol_before_is_answered_in_its_words(kind: str) -> None:
-    message = EXAMPLES_BEFORE.get(kind, EXAMPLES[kind])
+    message = EXAMPLES[kind]
     if hasattr(message, "protocol"):
         message = replace(message, protocol=wire.PROTOCOL_BEFORE)  # type: ignore[arg-type]
 
@@ -270,13 +263,12 @@ def test_f53_a_peer_of_the_protocol_before_is_answered_in_its_words(kind: str) -
 
 
 def test_the_protocol_before_knew_all_but_the_newest_messages() -> None:
-    newest = {"create-queue", "delete-queue", "ask-queues", "queues-are"}
-    newest |= {"ask-environments", "environments-are"}
+    newest = {"calls", "taken", "values", "returned", "given-back", "recall"}
 
     assert set(GOLDEN_BEFORE) == set(wire.MESSAGES) - newest
 
 
-@pytest.mark.parametrize("record", [JobSpec, Run, Begun, Use, DeviceFacts])
+@pytest.mark.parametrize("record", [Run])
 def test_what_was_added_stands_at_the_end_and_has_a_default(record: type) -> None:
     marks = ["added" in one.metadata for one in fields(record)]
 
@@ -326,6 +318,9 @@ def test_a_repr_shows_no_payload_and_no_context(kind: str) -> None:
         "blobs": wire.Blobs((Blob("c" * 64, secret),)),
         "inputs-are": wire.InputsAre(a_spec(payload=secret), ()),
         "output": wire.Output((a_piece(data=secret),)),
+        "calls": wire.Calls(a_spec(payload=secret), (an_id(2),), (secret,)),
+        "values": wire.Values(an_outcome(), (an_id(2),), (0.5,), (0.25,), (secret,)),
+        "returned": wire.Returned(5, (an_id(2),), (1,), (0.5,), (secret,), 7, 0.5, seen=True),
     }
     message = secrets.get(kind, EXAMPLES[kind])
 
