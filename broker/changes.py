@@ -77,6 +77,50 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
+class NewTrain:
+    """Jobs that were accepted together, numbered in a row from `number` on.
+
+    They differ in id and payload alone; `spec` is what they share.
+    """
+
+    spec: JobSpec
+    number: int
+    session: str
+    queued_at: float
+    job_ids: tuple[str, ...]
+    payloads: tuple[bytes, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Ride:
+    """Jobs that were placed together, one after the other in one lease.
+
+    Their lives are `like` but for id and attempt.
+    """
+
+    like: Life
+    job_ids: tuple[str, ...]
+    attempts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """Jobs that ended together, as `like` says but for what stands in columns.
+
+    Their arguments go, unless they `keep_payload` for another try.
+    """
+
+    like: Outcome
+    ended_at: float
+    job_ids: tuple[str, ...]
+    attempts: tuple[int, ...]
+    wait_s: tuple[float, ...]
+    run_s: tuple[float, ...]
+    payloads: tuple[bytes, ...] = field(repr=False)
+    keep_payload: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class KeptSession:
     """A client with attached jobs; the journal adds when its process was born."""
 
@@ -129,6 +173,9 @@ class Batch:
     """One transaction. It is `durable` if it must outlive a power cut too."""
 
     jobs: list[NewJob] = field(default_factory=list)
+    trains: list[NewTrain] = field(default_factory=list)
+    rides: list[Ride] = field(default_factory=list)
+    arrivals: list[Arrival] = field(default_factory=list)
     lives: list[Life] = field(default_factory=list)
     ends: list[End] = field(default_factory=list)
     expired: list[str] = field(default_factory=list)
