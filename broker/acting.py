@@ -58,7 +58,18 @@ class Acting:
             self._book.set_paused(message.paused)
             text = "the queue is paused" if message.paused else "the queue goes on"
             effects.append(Note(text))
+            if message.paused:
+                effects += self._recall()
         return effects
+
+    def _recall(self) -> list[Effect]:
+        """Take back what has been placed behind others and has not begun."""
+        book = self._book
+        return [
+            Send(worker.peer, wire.Recall(book.epoch))
+            for worker in book.workers.values()
+            if any(book.jobs[one].rides for one in worker.leads)
+        ]
 
     def clean(self, session: Session, message: wire.Clean) -> list[Effect]:
         effects: list[Effect] = []

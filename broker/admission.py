@@ -20,6 +20,18 @@ class Admission:
         self._settings = settings
         self.disk_full = False
 
+    def refuse_all(self, message: wire.Calls, now: float) -> wire.Refused | None:
+        """Say why not all of these new jobs are taken; None if they are."""
+        more_bytes = sum(map(len, message.payloads))
+        live = len(self._book.jobs) - len(self._book.ended)
+        fits = (
+            live + len(message.job_ids) <= self._settings.most_jobs
+            and self._book.payload_bytes + more_bytes <= self._settings.most_bytes
+        )
+        if not fits:
+            return _no(message.like, "queue-full", "not all of them fit")
+        return self.refuse(message.like, now)
+
     def refuse(self, spec: JobSpec, now: float) -> wire.Refused | None:
         """Say why this new job is not taken; None if it is."""
         if self._book.stopping:

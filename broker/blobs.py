@@ -40,19 +40,19 @@ class Blobs:
         kept = self._kept.get(digest)
         return kept.blob if kept else None
 
-    def hold(self, digest: str) -> None:
-        """A live job needs this blob."""
+    def hold(self, digest: str, jobs: int = 1) -> None:
+        """A live job needs this blob, or so many do."""
         kept = self._kept[digest]
-        kept.jobs += 1
+        kept.jobs += jobs
         if not kept.stored:
             kept.stored = True
             self._changes.batch.blobs.append(kept.blob)
 
-    def let_go(self, digest: str) -> None:
-        """A job that needed this blob has ended."""
+    def let_go(self, digest: str, jobs: int = 1) -> None:
+        """A job that needed this blob has ended, or so many have."""
         kept = self._kept.pop(digest)
         self._kept[digest] = kept  # the last used stand last
-        kept.jobs -= 1
+        kept.jobs -= jobs
         self._drop_unneeded(digest)
         self._bound()
 

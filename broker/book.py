@@ -29,6 +29,7 @@ from .profiles import Profiles
 from .queues import Queues
 from .settings import Settings
 from .sharing import Sharing
+from .trains import step_off
 from .waiting import Waiting
 
 # What a job is made of, if it is to be kept for another try after its end.
@@ -124,7 +125,7 @@ class Book:
         self.bound[session.name] += 1
         if not spec.detached:
             job.watchers = (session.name,)
-            self._keep_session(session)
+            self.keep_session(session)
         missing = frozenset(one for one in job.digests if one not in self.blobs)
         job.missing = missing or NOTHING
         for digest in set(job.digests) - job.missing:
@@ -152,7 +153,7 @@ class Book:
             self.jobs[job.job_id] = self.jobs.pop(job.job_id)
         self.last_admitted = job.number
 
-    def _keep_session(self, session: Session) -> None:
+    def keep_session(self, session: Session) -> None:
         """Its attached jobs end with it, also if that happens while no broker looks."""
         if not session.stored:
             session.stored = True
@@ -292,7 +293,7 @@ class Book:
         self.gates.note_end(job)
         if job.value_bytes:
             self.valued[job.job_id] = None
-        if self._can_be_had_again(job):
+        if self.can_be_had_again(job):
             self.retriable[job.job_id] = None
         else:
             self.let_go_of_blobs(job)
@@ -325,6 +326,7 @@ class Book:
             return
         if worker := self.workers.get(job.worker):
             worker.leads.pop(job.job_id, None)
+        self.step_off(job)
         for name in job.places:
             there = self.worker_at(name)
             if there is not None and job.job_id in there.ledger.leases:
@@ -332,7 +334,16 @@ class Book:
         job.places = ()
         self.queues.release(job)
 
-    def _can_be_had_again(self, job: Job) -> bool:
+    def step_off(self, job: Job) -> bool:
+        """It leaves its train, if it is in one; whether another holds its lease now."""
+        train = job.train
+        if train is None or not step_off(job, self.workers.get(job.worker)):
+            return False
+        self.queues.adopt(train.holder)
+        self.queues.release(job)
+        return True
+
+    def can_be_had_again(self, job: Job) -> bool:
         """Whether to keep what this job was made of: small, and waited for by nobody."""
         if not job.spec.detached or job.spec.token or job.missing:
             return False

@@ -1,6 +1,7 @@
 """What clients ask for: take jobs, end them, tell how they ended, list them."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from grn_zmq import wire
@@ -9,6 +10,7 @@ from grn_zmq.records import Numbered, Released
 
 from . import handing
 from .admission import Admission
+from .boarding import Boarding
 from .book import Book, facts_of
 from .cancelling import Cancelling
 from .changes import Death
@@ -27,13 +29,19 @@ class Clients:
     """Reacts to the messages of client processes."""
 
     def __init__(
-        self, book: Book, settings: Settings, cancelling: Cancelling, listing: Listing
+        self,
+        book: Book,
+        settings: Settings,
+        cancelling: Cancelling,
+        listing: Listing,
+        boarding: Boarding,
     ) -> None:
         self._book = book
         self._settings = settings
         self._cancelling = cancelling
         self._listing = listing
         self.admission = Admission(book, settings)
+        self._boarding = boarding
         self._by_peer: dict[Peer, Session] = {}
 
     def by_peer(self, peer: Peer) -> Session | None:
@@ -43,6 +51,8 @@ class Clients:
         match message:
             case wire.Submit():
                 return self._on_submit(session, message, now)
+            case wire.Calls():
+                return self._on_calls(session, message, now)
             case wire.Blobs():
                 return self._on_blobs(session, message)
             case wire.Cancel():
@@ -204,6 +214,20 @@ class Clients:
         if missing:
             effects.append(Send(session.peer, wire.Want(tuple(sorted(missing)))))
         return effects
+
+    def _on_calls(self, session: Session, message: wire.Calls, now: float) -> list[Effect]:
+        """Take them together if they are all new and nothing is special about them."""
+        spec, jobs = message.like, self._book.jobs
+        new = jobs.keys().isdisjoint(message.job_ids)
+        distinct = len(set(message.job_ids)) == len(message.job_ids)
+        plain = new and distinct and bool(message.job_ids) and self._boarding.is_plain(spec)
+        if plain and self.admission.refuse_all(message, now) is None:
+            return self._boarding.accept(session, message, now)
+        specs = [
+            replace(spec, job_id=job_id, payload=payload)
+            for job_id, payload in zip(message.job_ids, message.payloads, strict=True)
+        ]
+        return self._on_submit(session, wire.Submit(tuple(specs)), now)
 
     def _on_blobs(self, session: Session, message: wire.Blobs) -> list[Effect]:
         complete: list[Job] = []

@@ -6,6 +6,7 @@ from math import inf
 from grn_zmq import wire
 from grn_zmq.batches import batches, share_of_message
 from grn_zmq.records import Run
+from grn_zmq.tails import NO_TAIL, Tail
 
 from .book import Book, facts_of
 from .cancelling import Cancelling
@@ -51,7 +52,7 @@ class BrokerCore:
         self._reasons = Reasons(book, self._placer.why)
         self.retention = Retention(book)
         listing = Listing(book, self._reasons.why)
-        self._clients = Clients(book, settings, self._cancelling, listing)
+        self._clients = Clients(book, settings, self._cancelling, listing, self._fleet.boarding)
         queueing = Queueing(book, settings, self._cancelling)
         self._orders = Orders(
             book, self._placer, self._reasons, listing, self.retention, queueing
@@ -189,7 +190,8 @@ class BrokerCore:
             match verdict:
                 case Placed(job, worker, leases):
                     effects.append(self._assign(job, worker, leases))
-                    run = run_of(self.book, job, worker, leases)
+                    tail = self._board(job, worker, leases, now)
+                    run = run_of(self.book, job, worker, leases, tail)
                     runs.setdefault(worker.incarnation, []).append(run)
                 case RefusedJob(job, need_bytes, largest_bytes, text):
                     kind = "JobNotStarted" if text else "JobTooLarge"
@@ -204,6 +206,13 @@ class BrokerCore:
         for incarnation, assigned in runs.items():
             effects += self._sends(self.book.workers[incarnation], assigned)
         return effects
+
+    def _board(self, job: Job, worker: Worker, leases: Leases, now: float) -> Tail:
+        """Let others like it follow a job that is placed."""
+        waiting = self.book.waiting.like(job)
+        if waiting is None or not leases:
+            return NO_TAIL
+        return self._fleet.boarding.board(job, worker, leases[0][1], waiting, now)
 
     def _assign(self, job: Job, worker: Worker, leases: Leases) -> Note:
         job.take(Step.PLACE)
@@ -235,7 +244,11 @@ class BrokerCore:
         for batch in batches(sized, most=wire.MAX_JOBS_PER_MESSAGE):
             message = wire.Assign(self.book.epoch, tuple(batch))
             jobs = [self.book.jobs[run.job_id] for run in batch]
-            fetch = tuple(one.job_id for one in jobs if one.stored and one.payload_bytes)
+            fetch = tuple(
+                one.job_id
+                for one in jobs
+                if one.stored and len(one.payload) < one.payload_bytes
+            )
             effects.append(Send(worker.peer, message, fetch))
         return effects
 
@@ -245,5 +258,6 @@ class BrokerCore:
             *(run.name, run.environment, *run.prefix, str(run.granted)),
             *(text for pair in run.variables.items() for text in pair),
         )
-        size = self.book.jobs[run.job_id].payload_bytes
+        texts = (*texts, *run.tail.job_ids)
+        size = self.book.jobs[run.job_id].payload_bytes + sum(map(len, run.tail.payloads))
         return share_of_message(*texts, payload_bytes=size)

@@ -7,7 +7,7 @@ from .changes import Batch
 
 def before_commit(batch: Batch) -> None:
     """All of this is decided, and nothing of it is kept yet."""
-    if batch.jobs:
+    if batch.jobs or batch.trains:
         failpoint("broker.submit.before-commit")
     if _leases(batch):
         failpoint("broker.lease.before-commit")
@@ -15,7 +15,7 @@ def before_commit(batch: Batch) -> None:
         failpoint("broker.requeue.before-commit")
     if _cancels(batch):
         failpoint("broker.cancel.before-commit")
-    if batch.ends:
+    if batch.ends or batch.arrivals:
         failpoint("broker.end.before-commit")
     if batch.forgotten or batch.expired:
         failpoint("broker.forget.before-commit")
@@ -23,7 +23,7 @@ def before_commit(batch: Batch) -> None:
 
 def after_commit(batch: Batch) -> None:
     """All of this is kept, and nobody has been told."""
-    if batch.jobs:
+    if batch.jobs or batch.trains:
         failpoint("broker.submit.after-commit")
     if _leases(batch):
         failpoint("broker.lease.after-commit")
@@ -31,14 +31,14 @@ def after_commit(batch: Batch) -> None:
         failpoint("broker.requeue.after-commit")
     if _cancels(batch):
         failpoint("broker.cancel.after-commit")
-    if batch.ends:
+    if batch.ends or batch.arrivals:
         failpoint("broker.end.after-commit")
     if batch.forgotten or batch.expired:
         failpoint("broker.forget.after-commit")
 
 
 def _leases(batch: Batch) -> bool:
-    return any(one.state == "assigned" for one in batch.lives)
+    return bool(batch.rides) or any(one.state == "assigned" for one in batch.lives)
 
 
 def _requeues(batch: Batch) -> bool:

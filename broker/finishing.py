@@ -45,7 +45,8 @@ class Finishing:
         company = 1.0
         if lease is not None:
             culprit = ran_out and is_culprit(lease, ledger, result)
-            company = ledger.release(job.job_id, now)
+            if not self._book.step_off(job):
+                company = ledger.release(job.job_id, now)
             wanted = result.peak_bytes + result.asked_bytes
             proof = ran_out and proved(
                 job, lease, ledger, self._book.devices, wanted_bytes=wanted
@@ -57,7 +58,7 @@ class Finishing:
             job.take(Step.START)
         self._learning.observe(job, ledger, result, company, culprit=culprit)
         if succeeded:
-            self._clear(job.spec.job_type, now)
+            self.clear(job.spec.job_type, now)
         outcome = outcome_of(job, result, now)
         if job.cancelling:  # said so already: a value that comes now is too late
             return self._book.end(job, Step.CANCEL, outcome, now)
@@ -115,7 +116,8 @@ class Finishing:
         job.retried += 1
         return self._book.requeue(job, f"{cause}: runs again, as its retries allow", now)
 
-    def _clear(self, job_type: str, now: float) -> None:
+    def clear(self, job_type: str, now: float) -> None:
+        """A run of this type has succeeded: it kills its workers no more."""
         if self._book.poison.blamed(job_type):
             self._blame(Death(job_type, 0.0, now))
 

@@ -3,6 +3,8 @@
 from grn_zmq import wire
 from grn_zmq.records import AttemptId, Piece, Use
 
+from .arriving import Arriving
+from .boarding import Boarding
 from .book import Book, facts_of
 from .effects import Discard, Effect, Note, Peer, Send
 from .ends import outcome_without_result
@@ -24,6 +26,10 @@ class Fleet:
         self._learning = Learning(book, settings)
         self._finishing = Finishing(book, self._learning)
         self._greetings = Greetings(book, settings, self._finishing)
+        self.boarding = Boarding(book, settings)
+        self._arriving = Arriving(
+            book, self._learning, self._finishing, self.boarding.credits, self._greetings.answer
+        )
 
     def by_peer(self, peer: Peer) -> Worker | None:
         return self._greetings.by_peer.get(peer)
@@ -42,6 +48,12 @@ class Fleet:
                 return self._on_started(worker, message, now)
             case wire.Finished():
                 return self._on_finished(worker, message, now)
+            case wire.Returned():
+                if message.epoch != self._book.epoch:
+                    return [Note("ignored results for another broker", level="warning")]
+                return self._arriving.arrive(worker, message, now)
+            case wire.GivenBack():
+                return self._arriving.give_back(worker, message, now)
             case wire.Output():
                 return self._on_output(worker, message)
             case wire.Declined():

@@ -77,6 +77,10 @@ class Gates:
         else:
             self._followers.pop(ended.job_id, None)
 
+    def awaits(self, job_id: str) -> bool:
+        """Whether somebody waits for the end of this job."""
+        return job_id in self._followers
+
     def look(self, job: Job) -> None:
         """Something about a job here has changed: perhaps it may start now."""
         if not job.gated:

@@ -121,6 +121,9 @@ class Greetings:
     def set_adrift(self, job: Job, worker: Worker, until: float, now: float) -> None:
         """Keep what the job was promised until its worker is heard of again."""
         life = self._book.keeping.life_of(job)
+        if job.rides:  # from now on by itself: who is behind it may never have come there
+            self._book.queues.adopt(job)
+        job.places, job.train = life.places, None
         worker.leads.pop(job.job_id)
         if job.job_id in worker.ledger.leases:
             worker.ledger.release(job.job_id, now)
@@ -144,6 +147,7 @@ class Greetings:
         held = {(one.job_id, one.attempt): one for one in message.inventory}
         effects: list[Effect] = []
         settled: list[AttemptId] = []
+        never: list[Job] = []
         for life, released in self._book.adrift.take(message.worker):
             job = self._book.jobs[life.job_id]
             mine = held.get((life.job_id, life.attempt))
@@ -162,13 +166,15 @@ class Greetings:
                 effects += [*self._again(job, worker), *adopted]
                 del held[life.job_id, life.attempt]
             elif verdict is Verdict.NEVER:
-                effects += self._finishing.give_back(job, "never started: placed again", now)
+                never.append(job)
             else:
                 if mine is not None and mine.state == "interrupted":
                     settled.append(AttemptId(life.job_id, life.attempt))
                     del held[life.job_id, life.attempt]
                 reason = f"the worker of {life.device} died while it ran"
                 effects += self._finishing.lose(job, reason, now)
+        for job in reversed(never):  # each goes before the others: the first is first again
+            effects += self._finishing.give_back(job, "never started: placed again", now)
         for lease in worker.ledger.leases.values():
             # Whoever was beside it was so rightly, though perhaps for reasons now forgotten.
             if lease.measuring or lease.alone:

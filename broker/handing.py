@@ -9,12 +9,13 @@ from typing import Final
 
 from grn_zmq import wire
 
+from .changes import Arrival
 from .effects import Effect, Send
 from .jobs import Job
 from .peers import NOBODY, Session
 
 # On their way to one client at most; a single larger one still goes.
-MOST_IN_FLIGHT: Final = 256
+MOST_IN_FLIGHT: Final = 16_384
 MOST_BYTES_IN_FLIGHT: Final = 16 << 20
 
 
@@ -32,14 +33,33 @@ def enqueue(job: Job, session: Session, jobs: Mapping[str, Job]) -> list[Effect]
     return pump(session, jobs)
 
 
+def hand_over(session: Session, arrival: Arrival, jobs: Mapping[str, Job]) -> list[Effect]:
+    """Tell a client of jobs that ended together, now or after what it has to read first."""
+    sizes = list(map(len, arrival.payloads))
+    size = sum(sizes)
+    fits = (
+        len(session.in_flight) + len(sizes) <= MOST_IN_FLIGHT
+        and session.in_flight_bytes + size <= MOST_BYTES_IN_FLIGHT
+    )
+    here = session.peer != NOBODY and session.protocol == wire.PROTOCOL
+    if session.unsent or not (fits and here):
+        session.unsent.update(dict.fromkeys(arrival.job_ids))
+        return pump(session, jobs)
+    session.in_flight.update(zip(arrival.job_ids, sizes, strict=True))
+    session.in_flight_bytes += size
+    columns = (arrival.job_ids, arrival.wait_s, arrival.run_s, arrival.payloads)
+    return [Send(session.peer, wire.Values(arrival.like, *columns))]
+
+
 def begin_again(session: Session) -> None:
     """Whatever was on its way on a connection that is gone is to be sent once more."""
     session.unsent = dict.fromkeys((*session.in_flight, *session.unsent))
     session.in_flight.clear()
+    session.in_flight_bytes = 0
 
 
 def take_receipt(session: Session, job_id: str) -> None:
-    session.in_flight.pop(job_id, None)
+    session.in_flight_bytes -= session.in_flight.pop(job_id, 0)
     session.unsent.pop(job_id, None)
 
 
@@ -50,7 +70,7 @@ def pump(session: Session, jobs: Mapping[str, Job]) -> list[Effect]:
         return effects
     while session.unsent:
         job = jobs[next(iter(session.unsent))]
-        full = sum(session.in_flight.values()) + job.result_bytes > MOST_BYTES_IN_FLIGHT
+        full = session.in_flight_bytes + job.result_bytes > MOST_BYTES_IN_FLIGHT
         if session.in_flight and (full or len(session.in_flight) >= MOST_IN_FLIGHT):
             break
         del session.unsent[job.job_id]
@@ -58,6 +78,7 @@ def pump(session: Session, jobs: Mapping[str, Job]) -> list[Effect]:
             effects.append(_expired(job, session))
             continue
         session.in_flight[job.job_id] = job.result_bytes
+        session.in_flight_bytes += job.result_bytes
         effects.append(_ended(job, session))
     return effects
 

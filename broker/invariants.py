@@ -11,6 +11,7 @@ def check(book: Book) -> None:
     _queue_holds_exactly_the_queued(book)
     _leases_belong_to_running_attempts(book)
     _several_devices_are_all_or_none(book)
+    _trains_have_one_lease(book)
     _resources_are_held_by_who_runs(book)
     _who_is_adrift_waits_for_an_absent_worker(book)
     _sessions_know_what_is_bound_to_them(book)
@@ -82,7 +83,7 @@ def _resources_are_held_by_who_runs(book: Book) -> None:
             assert job.state in LEASED, f"{job_id} has resources and runs not"
             assert job.spec.queue == queue.name, f"{job_id} is in another queue"
     for job in book.jobs.values():
-        if job.state in LEASED:
+        if job.state in LEASED and not job.rides:
             queue_of = book.queues.of(job)
             assert job.job_id in queue_of.running, f"{job.job_id} runs and is not counted"
             assert job.granted.keys() == queue_of.needs(job.spec).keys() or queue_of.closing, (
@@ -94,9 +95,22 @@ def _resources_are_held_by_who_runs(book: Book) -> None:
 
 def _several_devices_are_all_or_none(book: Book) -> None:
     for job in book.jobs.values():
-        if job.state in LEASED and job.spec.gpus >= 0:
+        if job.state in LEASED and job.spec.gpus >= 0 and not job.rides:
             assert len(job.places) == job.spec.gpus, f"{job.job_id} has {job.places}"
         assert len(set(job.places)) == len(job.places), f"{job.job_id}: one device twice"
+
+
+def _trains_have_one_lease(book: Book) -> None:
+    """Who rides has no device but that of the holder, and follows it under the same worker."""
+    for job in book.jobs.values():
+        train = job.train
+        if train is None:
+            continue
+        assert job.state in LEASED, f"{job.job_id} is {job.state} in a train"
+        assert train.holder.train is train, f"{job.job_id}: its train has no holder"
+        assert (job.job_id in train.riders) == job.rides, f"{job.job_id} rides and rides not"
+        assert not (job.rides and (job.places or job.granted)), f"{job.job_id} rides and holds"
+        assert job.worker == train.holder.worker, f"{job.job_id} rides elsewhere"
 
 
 def _who_is_adrift_waits_for_an_absent_worker(book: Book) -> None:

@@ -3,13 +3,16 @@
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from grn_zmq.records import Begun, JobSpec, Outcome
 
 from .cells import Key
 from .needs import Granted
-from .specs import bare, digest_of, shared_key
+from .specs import bare, digest_of, digest_of_payload, shared_key
+
+if TYPE_CHECKING:
+    from .trains import Train
 
 NOTHING: Final[Set[str]] = frozenset()
 # Earlier attempts that are remembered; who is tried more often has a story of its own.
@@ -101,6 +104,9 @@ class Job:
     known. `unstarted` attempts are proved never to have
     begun; `retried` ones were allowed by its retries. It may not start while it is `held`, too
     `early`, or `after` jobs that have not ended. `granted` are the named resources it has.
+
+    One that was accepted in a train keeps a small `payload` here. While it is placed in one it
+    has a `train`, which has one lease for all of them.
     """
 
     spec: JobSpec
@@ -145,6 +151,8 @@ class Job:
     opened_at: float = 0.0
     # What came of earlier attempts, as `Tried` has it.
     tried: tuple[tuple[Any, ...], ...] = ()
+    payload: bytes = b""
+    train: "Train | None" = None
     job_id: str = field(init=False)
     priority: int = field(init=False)
     held: bool = field(init=False)
@@ -190,7 +198,13 @@ class Job:
 
     def is_of(self, spec: JobSpec) -> bool:
         """Whether this is the job of such a submission."""
-        return bare(self.spec) == bare(spec) and self.digest == digest_of(spec)
+        mine = self.digest or digest_of_payload(self.payload)
+        return bare(self.spec) == bare(spec) and mine == digest_of(spec)
+
+    @property
+    def rides(self) -> bool:
+        """Whether it follows another job, in whose lease it will run."""
+        return self.train is not None and self.train.holder is not self
 
     def take(self, step: Step) -> None:
         """Move to the next state, or refuse and change nothing."""

@@ -1,10 +1,10 @@
 """From the state of jobs to what the journal keeps of them, once in every turn of the loop."""
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 
 from .adrift import Adrift
-from .changes import Batch, Changes, End, Life, NewJob
+from .changes import Arrival, Batch, Changes, End, Life, NewJob, NewTrain, Ride
 from .jobs import LEASED, Job, State
 from .needs import as_texts
 from .peers import Worker
@@ -26,6 +26,27 @@ class Keeping:
     def touch(self, job: Job) -> None:
         """Something about this job is to be kept."""
         self._touched[job.job_id] = job
+
+    def accept(self, train: NewTrain) -> None:
+        """These jobs are new."""
+        self.changes.batch.trains.append(train)
+        self.changes.batch.durable |= train.spec.detached
+
+    def ride(self, holder: Job, riders: Sequence[Job]) -> None:
+        """These jobs were placed behind another, in its lease."""
+        like = replace(self.life_of(holder), job_id="", attempt=0)
+        job_ids = tuple([one.job_id for one in riders])
+        attempts = tuple([one.attempt for one in riders])
+        self.changes.batch.rides.append(Ride(like, job_ids, attempts))
+        self.changes.batch.durable |= holder.spec.detached
+
+    def arrive(self, arrival: Arrival, *, durable: bool) -> None:
+        """These jobs have ended, whatever else there was to be kept of them."""
+        self.changes.batch.durable |= durable
+        if self._touched:
+            for job_id in arrival.job_ids:
+                self._touched.pop(job_id, None)
+        self.changes.batch.arrivals.append(arrival)
 
     def take(self) -> Batch:
         """Give the batch of this turn; what is in it need not be in memory any longer."""
@@ -72,10 +93,14 @@ class Keeping:
             held=job.held,
             tried=job.tried,
             was_gated=job.opened_at > 0.0 or job.gated,
-            places=job.places,
+            places=job.train.holder.places if job.train else job.places,
             granted=as_texts(job.granted),
         )
-        return life_on(self._workers[job.worker], life) if job.state in LEASED else life
+        if job.state not in LEASED:
+            return life
+        life = life_on(self._workers[job.worker], life)
+        train = job.train
+        return replace(life, lease_bytes=train.lease_bytes) if train and job.rides else life
 
 
 def life_on(worker: Worker, life: Life) -> Life:

@@ -226,6 +226,13 @@ class Ledger:
         lasted_s = now - lease.granted_at
         return (self.job_seconds - lease.job_seconds) / lasted_s if lasted_s > 0 else 1.0
 
+    def pass_on(self, job_id: str, heir: str, attempt: int) -> None:
+        """Promise the same to another attempt, which goes on in the same process."""
+        lease = self.leases.pop(job_id)
+        lease.job_id, lease.attempt = heir, attempt
+        self.leases[heir] = lease
+        self._load = None
+
     def _count(self, now: float) -> None:
         """Count seconds of jobs, so that the company of each is known at its end."""
         self.job_seconds += len(self.leases) * (now - self._counted_at)

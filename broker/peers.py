@@ -28,6 +28,7 @@ class Session:
     protocol: int = wire.PROTOCOL
     unsent: dict[str, None] = field(default_factory=dict)
     in_flight: dict[str, int] = field(default_factory=dict)
+    in_flight_bytes: int = 0
     stored: bool = False
     away_at: float | None = None
     missed: list[Piece] = field(default_factory=list)

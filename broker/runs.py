@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from grn_zmq.records import Run
+from grn_zmq.tails import NO_TAIL, Tail
 
 from .book import Book
 from .jobs import Job
@@ -15,7 +16,13 @@ from .peers import Worker, leased_device
 INLINE: Final = frozenset({"inline", "lease"})
 
 
-def run_of(book: Book, job: Job, worker: Worker, leases: Sequence[tuple[Worker, Lease]]) -> Run:
+def run_of(
+    book: Book,
+    job: Job,
+    worker: Worker,
+    leases: Sequence[tuple[Worker, Lease]],
+    tail: Tail = NO_TAIL,
+) -> Run:
     """Give the present attempt of a job, with what it was promised and granted."""
     spec = job.spec
     on = class_on(worker.ledger.facts.device_class, spec.gpus)
@@ -35,7 +42,7 @@ def run_of(book: Book, job: Job, worker: Worker, leases: Sequence[tuple[Worker, 
         pid=session.pid if session else 0,
         enforce=spec.enforce,
         young=bool(leases) and book.profiles.young(job.key, on),
-        payload=spec.payload,
+        payload=job.payload or spec.payload,
         detached=spec.detached,
         time_limit_s=spec.time_limit_s,
         grace_s=spec.grace_s,
@@ -47,4 +54,5 @@ def run_of(book: Book, job: Job, worker: Worker, leases: Sequence[tuple[Worker, 
         granted=as_texts(job.granted),
         environment=spec.environment,
         prefix=book.queues.of(job).prefix,
+        tail=tail,
     )

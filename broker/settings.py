@@ -32,6 +32,10 @@ class Settings:
     away_s: float = 30.0
     # Programs that may be connected at once; each costs some memory and a descriptor or two.
     most_clients: int = 4096
+    # Calls that take longer than this gain nothing by following each other; and what those
+    # that do may take together, for others may be waiting for the device.
+    short_s: float = 0.01
+    train_s: float = 0.1
     # What may wait at most.
     most_jobs: int = 200_000
     most_bytes: int = 4 << 30

@@ -29,9 +29,12 @@ _shared: dict[Hashable, JobSpec] = {}
 
 def digest_of(spec: JobSpec) -> bytes:
     """What tells the payload of a job from any other, wherever it lies."""
-    content = hashlib.blake2b(spec.payload, digest_size=DIGEST_BYTES)
-    content.update(spec.token.encode())
-    return content.digest()
+    return digest_of_payload(spec.payload + spec.token.encode())
+
+
+def digest_of_payload(payload: bytes) -> bytes:
+    """The same of a payload that lies in no file."""
+    return hashlib.blake2b(payload, digest_size=DIGEST_BYTES).digest()
 
 
 def shared_key(spec: JobSpec) -> Key:

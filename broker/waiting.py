@@ -118,6 +118,17 @@ class WaitingClass:
         else:
             self.stale[job.job_id] += 1
             self.stale_count += 1
+        self._tidy()
+
+    def take_next(self, most: int, wanted: Callable[[Job], bool]) -> list[Job]:
+        """Take out the first jobs, as long as they are wanted."""
+        taken: list[Job] = []
+        while len(taken) < most and len(self) and wanted(self.head):
+            taken.append(self.jobs.popleft())
+        self._tidy()
+        return taken
+
+    def _tidy(self) -> None:
         if len(self) == 0:
             self.jobs.clear()
             self.stale.clear()
@@ -187,20 +198,40 @@ class Waiting:
         if first or len(waiting) == 1:
             self._list(waiting)
 
+    def extend(self, jobs: Sequence[Job]) -> None:
+        """Add jobs of one class that came together."""
+        self.add(jobs[0])
+        self._classes[class_of(jobs[0])].jobs.extend(jobs[1:])
+
+    def take_next(
+        self, waiting: WaitingClass, most: int, wanted: Callable[[Job], bool]
+    ) -> list[Job]:
+        """Take out the first jobs of a class, as long as they are wanted."""
+        job_type = waiting.head.spec.job_type
+        self._unlist(waiting)
+        taken = waiting.take_next(most, wanted)
+        self._settle(waiting, job_type)
+        return taken
+
     def remove(self, job: Job) -> None:
         waiting = self._classes[class_of(job)]
         headed = waiting.head is job
         if headed:
             self._unlist(waiting)
         waiting.remove(job)
-        if not waiting.jobs:
-            del self._classes[waiting.key]
-            of_type = self._by_type[job.spec.job_type]
-            del of_type[waiting.key]
-            if not of_type:
-                del self._by_type[job.spec.job_type]
-        elif headed:
+        if headed or not waiting.jobs:
+            self._settle(waiting, job.spec.job_type)
+
+    def _settle(self, waiting: WaitingClass, job_type: str) -> None:
+        """List a class under its new head, or forget it."""
+        if waiting.jobs:
             self._list(waiting)
+            return
+        del self._classes[waiting.key]
+        of_type = self._by_type[job_type]
+        del of_type[waiting.key]
+        if not of_type:
+            del self._by_type[job_type]
 
     def _list(self, waiting: WaitingClass) -> None:
         waiting.order = self._order_of(waiting.head)
@@ -224,6 +255,10 @@ class Waiting:
         """The class that a job still waits in."""
         waiting = self._classes.get(class_of(job))
         return waiting if waiting is not None and waiting.waits(job) else None
+
+    def like(self, job: Job) -> WaitingClass | None:
+        """The class of which this job was, if others are in it."""
+        return self._classes.get(class_of(job))
 
     def __contains__(self, job: Job) -> bool:
         return self.class_of(job) is not None

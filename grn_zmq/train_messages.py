@@ -83,6 +83,20 @@ class Returned:
 
 
 @dataclass(frozen=True, slots=True)
+class Arrived:
+    """Broker -> worker: what these attempts returned is safe; forget them."""
+
+    kind: ClassVar[str] = "arrived"
+
+    epoch: int
+    job_ids: tuple[str, ...]
+    attempts: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        require_columns(self.job_ids, self.attempts)
+
+
+@dataclass(frozen=True, slots=True)
 class GivenBack:
     """Worker -> broker: these were to follow others, have not begun and never will here."""
 

@@ -44,7 +44,7 @@ from .facts import DeviceRow, JobRow, ProfileRow
 from .limits import CREDITS
 from .records import Begun, Blob, JobSpec, Numbered, Outcome, Piece, Released
 from .requiring import require_id
-from .train_messages import Calls, GivenBack, Recall, Returned, Taken, Values
+from .train_messages import Arrived, Calls, GivenBack, Recall, Returned, Taken, Values
 from .worker_messages import (
     Assign,
     Declined,
@@ -60,13 +60,13 @@ from .worker_messages import (
 )
 
 __all__ = [
-    "PROTOCOL", "Acted", "Answer", "AskCells", "AskEnvironments", "AskInputs", "AskJob",
-    "AskQueues", "AskScene", "AskWhy", "Assign", "BadMessage", "Calls", "CellsAre", "Clean",
-    "CreateQueue", "Declined", "DeleteQueue", "End", "EndIdle", "EnvironmentsAre", "FindJobs",
-    "Finished", "Frames", "GivenBack", "Greet", "Hold", "InputsAre", "JobIs", "JobsFound",
-    "Leave", "Leaving", "Order", "Pause", "Prioritise", "PutCells", "QueuesAre", "Recall",
-    "Recorded", "Report", "Returned", "SceneIs", "Taken", "Unknown", "Values", "WhyIs",
-    "decode", "encode",
+    "PROTOCOL", "Acted", "Answer", "Arrived", "AskCells", "AskEnvironments", "AskInputs",
+    "AskJob", "AskQueues", "AskScene", "AskWhy", "Assign", "BadMessage", "Calls", "CellsAre",
+    "Clean", "CreateQueue", "Declined", "DeleteQueue", "End", "EndIdle", "EnvironmentsAre",
+    "FindJobs", "Finished", "Frames", "GivenBack", "Greet", "Hold", "InputsAre", "JobIs",
+    "JobsFound", "Leave", "Leaving", "Order", "Pause", "Prioritise", "PutCells", "QueuesAre",
+    "Recall", "Recorded", "Report", "Returned", "SceneIs", "Taken", "Unknown", "Values",
+    "WhyIs", "decode", "encode",
 ]  # fmt: skip
 
 PROTOCOL: Final = 5
@@ -377,6 +377,7 @@ ToWorker = (
     | End
     | Recall
     | Recorded
+    | Arrived
     | Unknown
     | EndIdle
     | Release

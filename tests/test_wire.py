@@ -155,6 +155,7 @@ EXAMPLES: Final[dict[str, wire.Message]] = {
         ),
         wire.GivenBack(5, (an_attempt(1), an_attempt(2, 3))),
         wire.Recall(5),
+        wire.Arrived(5, (an_id(2),), (1,)),
         *CONTROL,
     )
 }
@@ -263,7 +264,7 @@ def test_f53_a_peer_of_the_protocol_before_is_answered_in_its_words(kind: str) -
 
 
 def test_the_protocol_before_knew_all_but_the_newest_messages() -> None:
-    newest = {"calls", "taken", "values", "returned", "given-back", "recall"}
+    newest = {"calls", "taken", "values", "returned", "given-back", "recall", "arrived"}
 
     assert set(GOLDEN_BEFORE) == set(wire.MESSAGES) - newest
 

@@ -2,8 +2,9 @@
 
 import pytest
 
+from broker import handing
 from broker.effects import Discard, DiscardOf, Send, Watch
-from broker.handing import MOST_BYTES_IN_FLIGHT, MOST_IN_FLIGHT
+from broker.handing import MOST_BYTES_IN_FLIGHT
 from broker.settings import Settings
 from grn_zmq import wire
 from tests.broker.machine import CLIENT, SESSION, Machine, fetched
@@ -158,15 +159,18 @@ def test_a_client_of_detached_jobs_only_comes_back_after_a_restart() -> None:
     assert not machine.core.book.bound
 
 
-def test_f68_a_client_that_never_acknowledges_has_so_many_outcomes_on_the_way() -> None:
+def test_f68_a_client_that_never_acknowledges_has_so_many_outcomes_on_the_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(handing, "MOST_IN_FLIGHT", 100)
     machine = Machine()
-    numbers = range(1, MOST_IN_FLIGHT + 50)
+    numbers = range(1, 150)
     for number in numbers:
         machine.submit(a_spec(number))
         machine.say(CLIENT, wire.Cancel((an_id(number),), interrupt=False))
 
     session = machine.core.book.sessions[SESSION]
-    assert (len(session.in_flight), len(session.unsent)) == (MOST_IN_FLIGHT, 49)
+    assert (len(session.in_flight), len(session.unsent)) == (100, 49)
     machine.say(CLIENT, wire.Received((an_id(1), an_id(2))))
     assert len(machine.sent(wire.Ended)) == 2
 

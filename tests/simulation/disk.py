@@ -1,10 +1,12 @@
 """A model of the journal: what was committed is there, what was not durable may vanish."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from random import Random
 
 from broker.cells import Cell, CellId
 from broker.changes import Batch, Death, End, Kept, KeptJob, KeptSession, Life, NewJob
+from broker.specs import digest_of
 from grn_zmq.records import Blob
 
 
@@ -39,13 +41,14 @@ class Tables:
             assert new.number > self.last_number, f"number {new.number} was used before"
             self.jobs[new.spec.job_id] = new
             self.last_number = new.number
+        self._apply_trains(batch)
         for life in batch.lives:
             assert life.job_id in self.jobs, f"{life.job_id} lives and was never kept"
             assert life.job_id not in self.ends, f"{life.job_id} lives after its end"
             before = self.lives.get(life.job_id)
             assert before is None or before.attempt <= life.attempt, "an older attempt"
             self.lives[life.job_id] = life
-        for end in batch.ends:
+        for end in (*batch.ends, *map_arrivals(batch)):
             assert end.job_id in self.jobs, f"{end.job_id} ended and was never kept"
             assert end.job_id not in self.ends, f"{end.job_id} ended twice"
             self.lives.pop(end.job_id, None)
@@ -68,6 +71,25 @@ class Tables:
         self.cells |= batch.cells
         self.deaths += batch.deaths
 
+    def _apply_trains(self, batch: Batch) -> None:
+        """The same as if each of them had been written by itself."""
+        for train in batch.trains:
+            assert train.number > self.last_number, f"number {train.number} was used before"
+            pairs = zip(train.job_ids, train.payloads, strict=True)
+            for number, (job_id, payload) in enumerate(pairs, train.number):
+                assert job_id not in self.jobs, f"{job_id} is kept twice"
+                spec = replace(train.spec, job_id=job_id, payload=payload)
+                self.jobs[job_id] = NewJob(
+                    spec, number, train.session, train.queued_at, digest_of(spec)
+                )
+                self.lives[job_id] = Life(job_id, 0, "queued", priority=spec.priority)
+                self.last_number = number
+        for ride in batch.rides:
+            for job_id, attempt in zip(ride.job_ids, ride.attempts, strict=True):
+                assert job_id in self.lives, f"{job_id} rides and is not alive"
+                assert self.lives[job_id].attempt <= attempt, "an older attempt"
+                self.lives[job_id] = replace(ride.like, job_id=job_id, attempt=attempt)
+
     def _let_go(self, batch: Batch) -> None:
         self.spent |= dict.fromkeys(batch.spent)
         for job_id in batch.expired:
@@ -76,6 +98,18 @@ class Tables:
             self.expired[job_id] = None
         for job_id in batch.forgotten:
             del self.ends[job_id], self.jobs[job_id]
+
+
+def map_arrivals(batch: Batch) -> Iterator[End]:
+    """Those that ended together, one by one."""
+    for one in batch.arrivals:
+        columns = (one.job_ids, one.attempts, one.wait_s, one.run_s, one.payloads)
+        for job_id, attempt, wait_s, run_s, payload in zip(*columns, strict=True):
+            outcome = replace(
+                one.like, job_id=job_id, attempts=attempt, wait_s=wait_s, run_s=run_s,
+                payload=payload,
+            )  # fmt: skip
+            yield End(job_id, attempt, outcome, one.ended_at, one.keep_payload)
 
 
 class SimDisk:
