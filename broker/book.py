@@ -357,12 +357,9 @@ class Book:
 
     def tell(self, job: Job, message: wire.Message) -> list[Effect]:
         """Send this to everyone who waits for the job and is here."""
-        sessions = [self.sessions[name] for name in sorted(job.watchers)]
-        return [
-            Send(one.peer, message, protocol=one.protocol)
-            for one in sessions
-            if one.peer != NOBODY
-        ]
+        there = [self.sessions[name] for name in sorted(job.watchers)]
+        there = [one for one in there if one.peer != NOBODY]
+        return [Send(one.peer, message, protocol=one.protocol) for one in there]
 
     def watch(self, job: Job, session: Session) -> None:
         """This client is to be told how the job goes on."""

@@ -70,7 +70,7 @@ class BrokerCore:
 
     def handle(self, peer: Peer, message: wire.Message, now: float) -> list[Effect]:
         """React to one message, then place whatever can be placed."""
-        return [*self._react(peer, message, now), *self._go_on(now)]
+        return [*self.react(peer, message, now), *self.go_on(now)]
 
     def lose(self, name: str, now: float) -> list[Effect]:
         """A watched process is gone: a worker by its incarnation, a client by its session."""
@@ -80,7 +80,7 @@ class BrokerCore:
             effects = self._clients.lose(session, now)
         else:
             return []
-        return [*effects, *self._go_on(now)]
+        return [*effects, *self.go_on(now)]
 
     def client_of(self, peer: Peer) -> Session | None:
         """The client that spoke on this connection, if it is one."""
@@ -100,7 +100,7 @@ class BrokerCore:
 
     def spoil(self, job_id: str, why: str, now: float) -> list[Effect]:
         """What this job needs cannot be read: it ends without having begun."""
-        return [*self._fleet.spoil(job_id, why, now), *self._go_on(now)]
+        return [*self._fleet.spoil(job_id, why, now), *self.go_on(now)]
 
     def lose_value(self, job_id: str) -> list[Effect]:
         """The value of this ended job cannot be read: let it go, so that nobody asks again."""
@@ -124,7 +124,7 @@ class BrokerCore:
         self.book.stirred = True  # reservations and patience run out with time
         for worker in self.book.workers.values():
             worker.ledger.opened = True
-        return [*effects, *self._fleet.tick(now), *self._go_on(now)]
+        return [*effects, *self._fleet.tick(now), *self.go_on(now)]
 
     @property
     def next_due(self) -> float:
@@ -141,7 +141,8 @@ class BrokerCore:
         """Assert the invariants."""
         check(self.book)
 
-    def _react(self, peer: Peer, message: wire.Message, now: float) -> list[Effect]:
+    def react(self, peer: Peer, message: wire.Message, now: float) -> list[Effect]:
+        """React to one message; once all that have come are heard, `go_on` is due."""
         if isinstance(message, wire.Greet):
             return self._fleet.on_greet(peer, message, now)
         if isinstance(message, wire.Hello):
@@ -159,7 +160,7 @@ class BrokerCore:
             Send(peer, wire.Refused("greet-first", "greet before anything else", ())),
         ]
 
-    def _go_on(self, now: float) -> list[Effect]:
+    def go_on(self, now: float) -> list[Effect]:
         """Place what can be placed, and give up whose time is over."""
         effects = self._gating.go_on(now)
         while True:

@@ -2,7 +2,7 @@
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Container
 from pathlib import Path
 from typing import Final
 
@@ -74,10 +74,16 @@ class Listening:
         self._gone += self._read_monitors()
         self._peers[side, frame.get(zmq.SRCFD)] = side + frame.bytes
 
-    def gone(self) -> Iterator[bytes]:
-        """The peers whose connection has ended since the last call."""
-        gone, self._gone = [*self._gone, *self._read_monitors()], []
-        yield from gone
+    def gone(self, ready: Container[object]) -> list[bytes]:
+        """The peers whose connection has ended since the last call.
+
+        Args:
+            ready: Of what is polled, that which has something to say.
+        """
+        if any(monitor in ready for monitor in self._monitors.values()):
+            self._gone += self._read_monitors()
+        gone, self._gone = self._gone, []
+        return gone
 
     def _read_monitors(self) -> list[bytes]:
         gone: list[bytes] = []

@@ -8,7 +8,6 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -18,14 +17,14 @@ from loguru import logger
 
 from grn_zmq import logfiles, wire
 from grn_zmq.discovery import Address, BrokerLock
-from grn_zmq.errors import StateDamaged
 from grn_zmq.failpoints import failpoint
 from grn_zmq.lifeline import ending_signals
 from grn_zmq.lifelock import shows_life
 from grn_zmq.parcels import Parcels
 from grn_zmq.paths import Places
-from grn_zmq.records import Run
 
+from .coalescing import coalesced
+from .completing import Completing
 from .core import BrokerCore
 from .effects import (
     Discard,
@@ -40,13 +39,13 @@ from .effects import (
     Watch,
 )
 from .failing import after_commit, before_commit
-from .handing import damaged, expired
 from .hooks import Hooks
 from .journal import Journal, JournalFailed
 from .listening import CLIENT, WORKER, Listening
 from .logroom import LogRoom
 from .outbox import Outbox
 from .settings import Settings
+from .telling import Telling
 from .trimming import Trimming
 from .unseen import Unseen
 from .watching import Watching, is_stopped
@@ -98,13 +97,16 @@ class BrokerServer:
         self._logs = state.with_name("logs")
         self._hooks = Hooks(self._logs)
         self._log_room = LogRoom(self._logs)
-        self._after_commit: list[Send | Discard | DiscardOf | DiscardLog | Hook] = []
+        self._after_commit: list[Discard | DiscardOf | DiscardLog | Hook] = []
+        self._sends: list[Send] = []
+        self._telling = Telling()
         self._watching = Watching()
         self._unseen = Unseen()
         self._trimming = Trimming()
         self._status: int | None = None
         self._look_at = 0.0
         self.core = BrokerCore(self._journal.epoch, os.getpid(), settings or Settings())
+        self._completing = Completing(self.core, self._journal, self._take)
         self._restore()
         failpoint("broker.start.restored")
         self._context = zmq.Context()
@@ -171,10 +173,14 @@ class BrokerServer:
             idle = all(outbox.empty for outbox in self._outboxes.values())
             wait_s = max(0.0, due - time.monotonic()) if idle else RETRY_S
             ready = dict(poller.poll(math.ceil(wait_s * 1000)))
+            heard = False
             for side, socket in self._listening.sockets.items():
                 if socket in ready:
                     self._drain(side, socket)
-            self._notice_disconnected()
+                    heard = True
+            if heard:
+                self._take(self.core.go_on(time.monotonic()))
+            self._notice_disconnected(ready)
             if self._watching.fileno() in ready:
                 for name in self._watching.take_gone():
                     self._take(self.core.lose(name, time.monotonic()))
@@ -198,6 +204,7 @@ class BrokerServer:
         for name in self._unseen.overdue(now):
             self._take(self.core.lose(name, now))
         self._trimming.tick()
+        self._telling.tick()
         self._hooks.go_on()
         self._log_room.tick(now, self.core.is_live)
         self.core.set_disk_full(not self._journal.accepting)
@@ -235,7 +242,7 @@ class BrokerServer:
             if isinstance(message, wire.Greet):
                 self._unseen.greeted(side + first.bytes, message)
             failpoint("broker.received")
-            self._take(self.core.handle(side + first.bytes, message, time.monotonic()))
+            self._take(self.core.react(side + first.bytes, message, time.monotonic()))
 
     def _answer_malformed(self, peer: bytes, error: wire.BadMessage) -> None:
         """Nothing is changed by it; a client that we know is told, or it would wait."""
@@ -255,8 +262,8 @@ class BrokerServer:
         ]
         return replace(message, results=tuple(weighed))
 
-    def _notice_disconnected(self) -> None:
-        for peer in self._listening.gone():
+    def _notice_disconnected(self, ready: "dict[object, int]") -> None:
+        for peer in self._listening.gone(ready):
             self._trimming.note_gone()
             self._unseen.disconnected(peer, time.monotonic())
             session = self.core.client_of(peer)
@@ -270,8 +277,10 @@ class BrokerServer:
         """Do what can be done at once; what others can see waits for the commit."""
         for effect in effects:
             match effect:
-                case Note(text, facts, level):
-                    logger.bind(facts=facts).log(level.upper(), text)
+                case Send():
+                    self._sends.append(effect)
+                case Note():
+                    self._telling.tell(effect)
                 case Watch(name, pid):
                     self._watching.watch(name, pid)
                 case Unwatch(name):
@@ -285,10 +294,12 @@ class BrokerServer:
     def _commit_and_send(self) -> None:
         self._commit()
         effects, self._after_commit = self._after_commit, []
+        sends, self._sends = self._sends, []
+        for send in coalesced(sends):
+            message = self._completing.complete(send)
+            self._outboxes[send.peer[:1]].send(send.peer[1:], message, send.protocol)
         for effect in effects:
             match effect:
-                case Send(peer, _, _, protocol):
-                    self._outboxes[peer[:1]].send(peer[1:], self._complete(effect), protocol)
                 case Discard(token):
                     self._parcels.remove(token)
                 case DiscardOf(session, needed):
@@ -299,7 +310,7 @@ class BrokerServer:
                     self._hooks.add(effect)
         for outbox in self._outboxes.values():
             outbox.flush()
-        if effects:
+        if effects or sends:
             failpoint("broker.sent")
 
     def _commit(self) -> None:
@@ -309,47 +320,6 @@ class BrokerServer:
         before_commit(batch)
         self._journal.write(batch)
         after_commit(batch)
-
-    def _complete(self, send: Send) -> wire.Message:
-        """Add the payload that is in the journal only."""
-        message = send.message
-        if send.fetch and isinstance(message, wire.Assign):
-            return replace(message, runs=tuple(self._runs(message.runs, send.fetch)))
-        if send.fetch and isinstance(message, wire.Ended):
-            return self._ended(message)
-        if send.fetch and isinstance(message, wire.InputsAre):
-            return self._inputs(message)
-        return message
-
-    def _runs(self, runs: tuple[Run, ...], fetch: tuple[str, ...]) -> Iterator[Run]:
-        for run in runs:
-            try:
-                stored = run.job_id in fetch
-                yield replace(run, payload=self._journal.payload(run.job_id)) if stored else run
-            except StateDamaged as error:
-                # One job less, and its owner is told; the others have nothing to do with it.
-                logger.bind(facts={"job": run.job_id, "why": error.why}).error("bad payload")
-                self._take(self.core.spoil(run.job_id, error.why, time.monotonic()))
-
-    def _ended(self, message: wire.Ended) -> wire.Ended | wire.Refused:
-        (outcome,) = message.outcomes
-        job = self.core.book.jobs.get(outcome.job_id)
-        if job is None or job.expired:  # in this very turn
-            return expired(outcome.job_id, outcome.outcome)
-        try:
-            payload = self._journal.result(outcome.job_id)
-        except StateDamaged as error:
-            logger.bind(facts={"job": job.job_id, "why": error.why}).error("bad result")
-            self._take(self.core.lose_value(job.job_id))
-            return damaged(outcome.job_id, outcome.outcome)
-        return wire.Ended((replace(outcome, payload=payload),))
-
-    def _inputs(self, message: wire.InputsAre) -> wire.InputsAre | wire.Refused:
-        try:
-            payload = self._journal.payload(message.spec.job_id)
-        except (KeyError, StateDamaged) as error:
-            return wire.Refused("not-retriable", f"its arguments cannot be read: {error}", ())
-        return replace(message, spec=replace(message.spec, payload=payload))
 
     def _close(self) -> None:
         self._commit_and_send()

@@ -397,5 +397,4 @@ def encode(message: Message, protocol: int = PROTOCOL) -> Frames:
 
 def decode(frames: Frames) -> Message:
     """Give the message of these frames, or raise `BadMessage`."""
-    message: Message = _codec.decode(frames)
-    return message
+    return _codec.decode(frames)  # type: ignore[no-any-return]
