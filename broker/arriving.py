@@ -102,7 +102,7 @@ class Arriving:
             one.state = State.SUCCEEDED
             one.outcome = outcome
             one.started_at, one.ended_at, one.begun = now - ran, now, None
-            one.peak_bytes, one.result_bytes, one.payload = first.peak_bytes, len(value), b""
+            one.peak_bytes, one.result_bytes = first.peak_bytes, len(value)
         self._leave(worker, jobs, now)
         arrival = Arrival(like, now, job_ids, attempts, wait_s, run_s, payloads)
         self._count(jobs, arrival)

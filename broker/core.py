@@ -180,9 +180,16 @@ class BrokerCore:
         return hold.text if hold else "waiting for its turn"
 
     def _place(self, now: float) -> list[Effect]:
+        """Place what can be placed; whom a refused job had kept waiting is looked at again."""
         effects: list[Effect] = []
-        if self.book.stopping or self.book.paused:
-            return effects
+        ends = -1
+        while not (self.book.stopping or self.book.paused) and ends != self.book.ends:
+            ends = self.book.ends
+            effects += self._pass(now)
+        return effects
+
+    def _pass(self, now: float) -> list[Effect]:
+        effects: list[Effect] = []
         everything, self.book.stirred = self.book.stirred, False
         if not (everything or self.book.waiting.fresh):
             return effects

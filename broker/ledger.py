@@ -230,6 +230,9 @@ class Ledger:
         """Promise the same to another attempt, which goes on in the same process."""
         lease = self.leases.pop(job_id)
         lease.job_id, lease.attempt = heir, attempt
+        for one in self.leases.values():
+            if job_id in one.beside:  # whoever was there rightly stays
+                one.beside = one.beside - {job_id} | {heir}
         self.leases[heir] = lease
         self._load = None
 

@@ -27,6 +27,8 @@ def run_of(
     spec = job.spec
     on = class_on(worker.ledger.facts.device_class, spec.gpus)
     session = book.sessions.get(job.session)
+    # After a start, the worker of another of its devices may not be back yet.
+    devices = [book.devices[name] for name in job.places if name in book.devices]
     return Run(
         job_id=job.job_id,
         attempt=job.attempt,
@@ -50,7 +52,7 @@ def run_of(
         number=job.number,
         name=spec.name,
         variables=spec.variables,
-        devices=tuple(leased_device(book.devices[name]) for name in job.places),
+        devices=tuple(map(leased_device, devices)),
         granted=as_texts(job.granted),
         environment=spec.environment,
         prefix=book.queues.of(job).prefix,

@@ -10,6 +10,7 @@ from tests.builders import MIB, a_spec
 from tests.simulation.actors import Actor
 from tests.simulation.declared import declared_by
 from tests.simulation.people import an_order, gates_of
+from tests.simulation.riding import like_calls
 from tests.simulation.stage import BLOBS, NEEDS
 
 if TYPE_CHECKING:
@@ -50,6 +51,10 @@ class SimClient(Actor):
                 for one in jobs:
                     assert one.job_id in self.submitted, "told of a job of somebody else"
                     self.unaccepted.pop(one.job_id, None)
+            case wire.Taken(_, job_ids):
+                for job_id in job_ids:
+                    assert job_id in self.submitted, "told of a job of somebody else"
+                    self.unaccepted.pop(job_id, None)
             case wire.Want(digests):
                 self.say(wire.Blobs(tuple(BLOBS[digest] for digest in digests)))
             case wire.Started(runs):
@@ -58,6 +63,8 @@ class SimClient(Actor):
                         self.bodies[begun.job_id] = begun.attempt
             case wire.Ended(outcomes):
                 self._on_ended(tuple(outcome.job_id for outcome in outcomes))
+            case wire.Values(_, job_ids):
+                self._on_ended(job_ids)
             case wire.Cancelling(job_ids):
                 self.world.oracle.cancel_acknowledged(job_ids)
             case wire.Refused():
@@ -115,13 +122,22 @@ class SimClient(Actor):
 
     def submit(self) -> None:
         specs = [self._new_spec() for _ in range(self.rng.choice([1, 1, 2, 4]))]
+        self._note(specs)
+        self.say(wire.Submit(tuple(specs)))
+
+    def submit_like(self) -> None:
+        """Many calls of one function at once."""
+        message, specs = like_calls(self)
+        self._note(specs)
+        self.say(message)
+
+    def _note(self, specs: list[JobSpec]) -> None:
         for spec in specs:
             self.submitted[spec.job_id] = self.unaccepted[spec.job_id] = spec
             self.world.job_ids.append(spec.job_id)
             self.world.specs[spec.job_id] = spec
             if not spec.detached:
                 self.waiting.add(spec.job_id)
-        self.say(wire.Submit(tuple(specs)))
 
     def _new_spec(self) -> JobSpec:
         rng = self.rng

@@ -9,6 +9,7 @@ from broker.runs import INLINE
 from grn_zmq import wire
 from grn_zmq.records import AttemptId, Begun, Held, Piece, Result, Run, Use
 from tests.builders import MIB, a_greet, a_result
+from tests.simulation import riding
 from tests.simulation.actors import Actor
 from tests.simulation.clients import SimClient
 from tests.simulation.oracle import of_result
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 # Of calls within calls.
 DEEPEST: Final = 4
 # What is the same when it is said again.
-REPEATED: Final = (wire.Greet, wire.Started, wire.Finished)
+REPEATED: Final = (wire.Greet, wire.Started, wire.Finished, wire.Returned, wire.GivenBack)
 
 
 @dataclass
@@ -37,6 +38,9 @@ class SimRun:
     peak: int = 0
     child: SimClient | None = None
     patient: bool = True
+    # The jobs of its train that come before it; and whether it is of one at all.
+    ahead: frozenset[str] = frozenset()
+    in_train: bool = False
 
     @property
     def attempt(self) -> Attempt:
@@ -75,6 +79,7 @@ class SimWorker(Actor):
         """Say what is here; from now on nothing counts that was said before the answer."""
         self.greeting += 1
         self.welcomed = False
+        riding.forget_unbegun(self)
         inventory = [
             *(Held(*one, "running") for one in self.runs),
             *(Held(*one, "finished") for one in self.unrecorded),
@@ -126,6 +131,10 @@ class SimWorker(Actor):
                         self._finish(one, "failed" if released.failed else "succeeded")
             case wire.Recorded(epoch, attempts) if epoch == self.epoch:
                 self._forget(attempts)
+            case wire.Arrived(epoch, job_ids, numbers) if epoch == self.epoch:
+                self._forget(tuple(map(AttemptId, job_ids, numbers)))
+            case wire.Recall(epoch) if epoch == self.epoch:
+                riding.give_back(self)
             case wire.Unknown(epoch, attempts) if epoch == self.epoch:
                 self.world.oracle.alarm({one.job_id for one in attempts})
                 self._forget(attempts)
@@ -140,7 +149,16 @@ class SimWorker(Actor):
             self.unrecorded.pop(attempt, None)
             self.interrupted.discard(attempt)
 
-    def _take(self, runs: tuple[Run, ...]) -> None:
+    def _take(self, trains: tuple[Run, ...]) -> None:
+        runs = tuple(one for run in trains for one in riding.each_of(run))
+        behind = {
+            one.job_id: frozenset(before.job_id for before in members[:at])
+            for members in map(riding.each_of, trains)
+            for at, one in enumerate(members)
+        }
+        in_train = {
+            one.job_id for run in trains if len(run.tail) for one in riding.each_of(run)
+        }
         if self.leaving:
             self._decline(runs, "leaving")
             return
@@ -158,7 +176,12 @@ class SimWorker(Actor):
                 self.runs[attempt] = SimRun(run, running=True)
                 self.say(wire.Started((_begun(run),)))  # its caller may not know
                 continue
-            self.runs[attempt] = SimRun(run, patient=self.rng.random() < 0.9)
+            self.runs[attempt] = SimRun(
+                run,
+                patient=self.rng.random() < 0.9,
+                ahead=behind[run.job_id],
+                in_train=run.job_id in in_train,
+            )
             if run.function and run.function not in self.blobs:
                 self.say(wire.Want((run.function,)))
 
@@ -183,19 +206,43 @@ class SimWorker(Actor):
 
     def start(self) -> None:
         """Begin one attempt that has all it needs: it is in the spool before it runs."""
+        here = {one.run.job_id for one in self.runs.values()}
         ready = [
             one
             for one in self.runs.values()
-            if not one.running and (not one.run.function or one.run.function in self.blobs)
+            if not one.running
+            and (not one.run.function or one.run.function in self.blobs)
+            and one.ahead.isdisjoint(here)
         ]
         if ready:
             one = self.rng.choice(ready)
-            one.running = True
-            self.slot.spool.started(one.attempt, sync=one.run.detached)
-            self.world.oracle.started(one.run)
+            self._begin(one)
             self.say(wire.Started((_begun(one.run),)))
             if self.rng.random() < self.world.crashes and not self.world.draining:
                 self.crash()  # nobody has heard of this start, and perhaps nobody will
+
+    def _begin(self, one: SimRun) -> None:
+        one.running = True
+        self.slot.spool.started(one.attempt, sync=one.run.detached)
+        self.world.oracle.started(one.run)
+
+    def ride(self) -> None:
+        """Some of a train run one after the other, and are told of together."""
+        results: list[Result] = []
+        for one in [one for one in self.runs.values() if one.in_train and not one.ending]:
+            here = {other.run.job_id for other in self.runs.values()}
+            known = not one.run.function or one.run.function in self.blobs
+            if not (known and one.ahead.isdisjoint(here)) or self.rng.random() < 0.2:
+                break
+            if not one.running:
+                self._begin(one)
+            results.append(self._end(one, "succeeded"))
+        if results:
+            self.say(riding.returned(self, results))
+
+    def give_back(self) -> None:
+        """Something takes too long for those behind it to wait."""
+        riding.give_back(self)
 
     def grow(self) -> None:
         """Running jobs take and free memory, now and then more than they ever did."""
@@ -237,12 +284,21 @@ class SimWorker(Actor):
         return one.running and not one.waits
 
     def end_well(self) -> None:
-        """Everything that can return does so."""
+        """Everything that can return does so; nothing waits behind what cannot."""
+        riding.give_back(self)
         for one in [one for one in self.runs.values() if self._can_end(one)]:
             good = one.running and not one.ending
             self._finish(one, "succeeded" if good else "killed")
 
     def _finish(self, one: SimRun, outcome: str) -> None:
+        result = self._end(one, outcome)
+        plain = one.in_train and result.outcome == "succeeded"
+        alone = wire.Finished(self.epoch, (result,))
+        self.say(riding.returned(self, [result]) if plain else alone)
+        if one.in_train and result.outcome not in ("succeeded", "failed"):
+            riding.give_back(self, behind=one.run.job_id)  # its process is gone
+
+    def _end(self, one: SimRun, outcome: str) -> Result:
         run = one.run
         if one.ending and not one.running:
             outcome = "cancelled"
@@ -264,7 +320,7 @@ class SimWorker(Actor):
         self.world.oracle.finished(run, outcome)
         self.slot.spool.finished(one.attempt, result, sync=run.detached)
         self.unrecorded[one.attempt] = result
-        self.say(wire.Finished(self.epoch, (result,)))
+        return result
 
     def _gone(self, one: SimRun) -> None:
         del self.runs[one.attempt]

@@ -36,7 +36,8 @@ class Tables:
 
     def apply(self, batch: Batch) -> None:
         """Write one batch; whatever contradicts what is there is a broken promise."""
-        for new in batch.jobs:
+        every = sorted((*batch.jobs, *of_trains(batch)), key=lambda one: one.number)
+        for new in every:
             assert new.spec.job_id not in self.jobs, f"{new.spec.job_id} is kept twice"
             assert new.number > self.last_number, f"number {new.number} was used before"
             self.jobs[new.spec.job_id] = new
@@ -48,7 +49,7 @@ class Tables:
             before = self.lives.get(life.job_id)
             assert before is None or before.attempt <= life.attempt, "an older attempt"
             self.lives[life.job_id] = life
-        for end in (*batch.ends, *map_arrivals(batch)):
+        for end in (*batch.ends, *of_arrivals(batch)):
             assert end.job_id in self.jobs, f"{end.job_id} ended and was never kept"
             assert end.job_id not in self.ends, f"{end.job_id} ended twice"
             self.lives.pop(end.job_id, None)
@@ -73,17 +74,9 @@ class Tables:
 
     def _apply_trains(self, batch: Batch) -> None:
         """The same as if each of them had been written by itself."""
-        for train in batch.trains:
-            assert train.number > self.last_number, f"number {train.number} was used before"
-            pairs = zip(train.job_ids, train.payloads, strict=True)
-            for number, (job_id, payload) in enumerate(pairs, train.number):
-                assert job_id not in self.jobs, f"{job_id} is kept twice"
-                spec = replace(train.spec, job_id=job_id, payload=payload)
-                self.jobs[job_id] = NewJob(
-                    spec, number, train.session, train.queued_at, digest_of(spec)
-                )
-                self.lives[job_id] = Life(job_id, 0, "queued", priority=spec.priority)
-                self.last_number = number
+        for new in of_trains(batch):
+            job_id = new.spec.job_id
+            self.lives[job_id] = Life(job_id, 0, "queued", priority=new.spec.priority)
         for ride in batch.rides:
             for job_id, attempt in zip(ride.job_ids, ride.attempts, strict=True):
                 assert job_id in self.lives, f"{job_id} rides and is not alive"
@@ -100,7 +93,16 @@ class Tables:
             del self.ends[job_id], self.jobs[job_id]
 
 
-def map_arrivals(batch: Batch) -> Iterator[End]:
+def of_trains(batch: Batch) -> Iterator[NewJob]:
+    """Those that were accepted together, one by one."""
+    for train in batch.trains:
+        pairs = zip(train.job_ids, train.payloads, strict=True)
+        for number, (job_id, payload) in enumerate(pairs, train.number):
+            spec = replace(train.spec, job_id=job_id, payload=payload)
+            yield NewJob(spec, number, train.session, train.queued_at, digest_of(spec))
+
+
+def of_arrivals(batch: Batch) -> Iterator[End]:
     """Those that ended together, one by one."""
     for one in batch.arrivals:
         columns = (one.job_ids, one.attempts, one.wait_s, one.run_s, one.payloads)

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from broker.effects import Effect, Note, Peer, Send
 from grn_zmq import wire
-from grn_zmq.records import Outcome, Piece, Run
+from grn_zmq.records import Numbered, Outcome, Piece, Run
 from tests.simulation.declared import judge_start
 from tests.simulation.grants import judge_grants
+from tests.simulation.riding import each_of
 
 if TYPE_CHECKING:
     from broker.book import Book
@@ -114,14 +116,20 @@ class Oracle:
                     assert one.job_id in kept, f"{one.job_id} was accepted and is not kept"
                     assert kept[one.job_id].number == one.number, "its number changed"
                     self.accepted.add(one.job_id)
+            case wire.Taken(first, job_ids):
+                numbered = enumerate(job_ids, first)
+                self.told(wire.Accepted(tuple(Numbered(one, at) for at, one in numbered)))
             case wire.Ended(outcomes):
                 for outcome in outcomes:
                     self._judge(outcome)
+            case wire.Values(like, job_ids, _, _, payloads):
+                for job_id, payload in zip(job_ids, payloads, strict=True):
+                    self._judge(replace(like, job_id=job_id, payload=payload))
             case wire.Refused("unknown-job", _, job_ids):
                 lost = self.accepted.intersection(job_ids) - self._forgettable
                 assert not lost, f"accepted, and not known any more: {lost}"
             case wire.Assign(_, runs):
-                for run in runs:
+                for run in [one for train in runs for one in each_of(train)]:
                     life = self._world.disk.tables.lives.get(run.job_id)
                     known = life is None or life.attempt >= run.attempt
                     assert known, f"{run.job_id} was assigned and that is not kept"

@@ -24,13 +24,19 @@ from tests.simulation.declared import CAPACITY, OFFERS
 from tests.simulation.disk import SimDisk
 from tests.simulation.ending import drain, everybody_calls, judge_the_end
 from tests.simulation.oracle import Oracle
+from tests.simulation.riding import learn_tiny
 from tests.simulation.stage import Slot
 
 STEPS: Final = int(os.environ.get("GRN_SIM_STEPS", "300"))
 MOST_JOBS: Final = 40
 # Everything happens a little faster here, so that a story of a minute has room for it.
 SETTINGS: Final = Settings(
-    return_s=3.0, return_after_start_s=10.0, away_s=6.0, capacity=CAPACITY
+    return_s=3.0,
+    return_after_start_s=10.0,
+    away_s=6.0,
+    capacity=CAPACITY,
+    short_s=1e6,
+    train_s=1e9,
 )
 
 
@@ -74,6 +80,9 @@ class World:
             for index in range(1 if self.families else rng.choice([1, 2, 3]))
         ]
         self.core = self._new_broker()
+        if rng.random() < 0.5:  # what is known to be short may ride
+            learn_tiny(self.disk)
+            self.core.restore(self.disk.kept(self.epoch), self.now)
         self.workers = [SimWorker(self, slot) for slot in self.slots]
         for _ in range(rng.choice([1, 2, 3])):
             self.new_client()
@@ -339,7 +348,7 @@ class World:
             (client.fall_silent, 1),
         ]
         if len(self.job_ids) < MOST_JOBS:
-            acts.append((client.submit, 12))
+            acts += [(client.submit, 12), (client.submit_like, 3)]
         if not client.parent:
             acts.append((client.die, 1))
         if self.rng.random() < 0.1:
@@ -358,6 +367,8 @@ class World:
             (worker.start, 30),
             (worker.grow, 15),
             (worker.end_some, 20),
+            (worker.ride, 10),
+            (worker.give_back, 3),
             (worker.strangers, 3),
             (worker.print_something, 2),
             (worker.repeat_results, 3),
