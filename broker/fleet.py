@@ -13,6 +13,7 @@ from .greeting import Greetings
 from .jobs import Job, State, Step
 from .learning import Learning
 from .peers import NOBODY, Worker
+from .runs import INLINE
 from .settings import Settings
 from .turning_away import not_for_you
 
@@ -193,6 +194,10 @@ class Fleet:
             job = self._job_of(worker, one.job_id, one.attempt)
             if job is not None and job.state is State.ASSIGNED:
                 effects += self._finishing.give_back(job, "declined: placed again", now)
+            elif job is not None and job.spec.kind in INLINE:
+                # Its body runs in its caller, and this worker was to go on watching it.
+                why = f"the worker of {worker.label} cannot watch it: {message.why}"
+                effects += self._finishing.lose(job, why, now, proved_dead=False)
         return effects
 
     def spoil(self, job_id: str, why: str, now: float) -> list[Effect]:

@@ -1,7 +1,8 @@
 """From the state of jobs to what the journal keeps of them, once in every turn of the loop."""
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any, Final
 
 from .adrift import Adrift
 from .changes import Arrival, Batch, Changes, End, Life, NewJob, NewTrain, Ride
@@ -9,6 +10,15 @@ from .jobs import LEASED, Job, State
 from .needs import as_texts
 from .peers import Worker
 from .specs import shared
+
+
+# What the life of a job says that is placed for the first time.
+_NO_STORY: Final[dict[str, Any]] = {
+    one.name: one.default
+    for one in fields(Life)
+    if one.name
+    in ("unstarted", "retried", "ooms", "peak_bytes", "tried", "was_gated", "submitted_jobs")
+}
 
 
 class Keeping:
@@ -33,12 +43,17 @@ class Keeping:
         self.changes.batch.durable |= train.spec.detached
 
     def ride(self, holder: Job, riders: Sequence[Job]) -> None:
-        """These jobs were placed behind another, in its lease."""
-        like = replace(self.life_of(holder), job_id="", attempt=0)
-        job_ids = tuple([one.job_id for one in riders])
-        attempts = tuple([one.attempt for one in riders])
-        self.changes.batch.rides.append(Ride(like, job_ids, attempts))
-        self.changes.batch.durable |= holder.spec.detached
+        """These jobs were placed behind another, in its lease; who has a story, by itself."""
+        fresh = [one for one in riders if one.attempt == 1 and not one.opened_at]
+        if len(fresh) < len(riders):
+            for one in riders:
+                if one.attempt > 1 or one.opened_at:
+                    self.touch(one)
+        if fresh:
+            like = replace(self.life_of(holder), job_id="", attempt=0, **_NO_STORY)
+            job_ids = tuple([one.job_id for one in fresh])
+            self.changes.batch.rides.append(Ride(like, job_ids, (1,) * len(fresh)))
+            self.changes.batch.durable |= holder.spec.detached
 
     def arrive(self, arrival: Arrival, *, durable: bool) -> None:
         """These jobs have ended, whatever else there was to be kept of them."""

@@ -123,6 +123,16 @@ def test_a_declined_job_that_was_cancelled_is_not_placed_anew() -> None:
     assert machine.states(1) == ["cancelled"]
 
 
+def test_an_inline_job_that_no_worker_can_watch_any_more_is_lost() -> None:
+    machine = Machine(1000)
+    machine.submit(a_spec(1, kind="inline"))
+    machine.start(1)
+
+    machine.say(worker(0), wire.Declined(machine.epoch, "no space", (an_attempt(1),)))
+
+    assert machine.states(1) == ["lost"]
+
+
 def test_f30_a_worker_that_declines_gets_no_job_until_it_reports() -> None:
     machine = Machine(1000)
     machine.submit(a_spec(1))
