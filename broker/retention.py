@@ -58,7 +58,8 @@ class Retention:
         book.result_bytes -= job.value_bytes
         book.valued.pop(job.job_id, None)
         job.result_bytes = 0
-        job.outcome = replace(job.outcome, payload=b"", token="", token_bytes=0)
+        if job.outcome.payload or token:
+            job.outcome = replace(job.outcome, payload=b"", token="", token_bytes=0)
         book.changes.batch.expired.append(job.job_id)
         if not job.spec.detached and not job.waiting_children:
             book.spent[job.job_id] = None

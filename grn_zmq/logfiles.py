@@ -95,7 +95,13 @@ def parse(text: bytes) -> tuple[str, int] | None:
 def remove(directory: Path, job_id: str) -> None:
     """Delete what a job has printed; what cannot be deleted is left to `sweep`."""
     files = LogFiles(directory, job_id)
-    for path in (files.log, files.streams, files.old_log, files.old_streams):
+    try:
+        os.unlink(f"{directory}/{job_id}.log")
+    except FileNotFoundError:
+        return  # most jobs print nothing
+    except OSError:
+        pass
+    for path in (files.streams, files.old_log, files.old_streams):
         with contextlib.suppress(OSError):
             path.unlink()
 
