@@ -94,14 +94,13 @@ def parse(text: bytes) -> tuple[str, int] | None:
 
 def remove(directory: Path, job_id: str) -> None:
     """Delete what a job has printed; what cannot be deleted is left to `sweep`."""
+    if os.path.exists(f"{directory}/{job_id}.log"):  # most jobs print nothing
+        _remove_all(directory, job_id)
+
+
+def _remove_all(directory: Path, job_id: str) -> None:
     files = LogFiles(directory, job_id)
-    try:
-        os.unlink(f"{directory}/{job_id}.log")
-    except FileNotFoundError:
-        return  # most jobs print nothing
-    except OSError:
-        pass
-    for path in (files.streams, files.old_log, files.old_streams):
+    for path in (files.log, files.streams, files.old_log, files.old_streams):
         with contextlib.suppress(OSError):
             path.unlink()
 
@@ -119,7 +118,7 @@ def sweep(directory: Path, known_ids: Container[str]) -> int:
     found = {match[1] for name in names if (match := _NAME.fullmatch(name))}
     forgotten = [job_id for job_id in found if job_id not in known_ids]
     for job_id in forgotten:
-        remove(directory, job_id)
+        _remove_all(directory, job_id)
     return len(forgotten)
 
 
