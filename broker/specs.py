@@ -29,8 +29,13 @@ _shared: dict[Hashable, JobSpec] = {}
 
 def digest_of(spec: JobSpec) -> bytes:
     """What tells the payload of a job from any other, wherever it lies."""
-    content = hashlib.blake2b(spec.payload, digest_size=DIGEST_BYTES)
-    content.update(spec.token.encode())
+    return payload_digest(spec.payload, spec.token)
+
+
+def payload_digest(payload: bytes, token: str) -> bytes:
+    """The same, of a payload that is here, or of the token of one that lies elsewhere."""
+    content = hashlib.blake2b(payload, digest_size=DIGEST_BYTES)
+    content.update(token.encode())
     return content.digest()
 
 
