@@ -19,7 +19,7 @@ from .jobs import Job, State, Step
 from .ledger import Lease
 from .peers import Session, Worker
 from .settings import Settings
-from .specs import digest_of_payload, shared
+from .specs import payload_digest, shared
 from .trains import MOST_CREDITS, Credits, Train
 from .waiting import WaitingClass
 
@@ -47,7 +47,7 @@ class Boarding:
         like.watchers = () if spec.detached else (session.name,)
         small = [one if len(one) <= SMALL_BYTES else b"" for one in message.payloads]
         digests = [
-            b"" if kept or not one else digest_of_payload(one)
+            b"" if kept or not one else payload_digest(one)
             for kept, one in zip(small, message.payloads, strict=True)
         ]
         numbers = range(first, first + len(sizes))

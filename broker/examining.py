@@ -57,10 +57,12 @@ class Meta:
     commits: int = 0
     paused: bool = False
     queues: str = ""
+    # Rows that say what became of members of trains.
+    moves: int = 0
 
     @property
     def tally(self) -> str:
-        return f"{self.last_number} {self.jobs} {self.commits}"
+        return f"{self.last_number} {self.jobs} {self.commits} {self.moves}"
 
 
 def examine(path: Path, marked: str, noted: int) -> Meta | None:
@@ -131,7 +133,8 @@ def read_meta(connection: Connection) -> Meta:
     rows = connection.execute("SELECT key, value, crc FROM meta").fetchall()
     found: dict[str, Any] = dict(opened(row, "meta") for row in rows)
     try:
-        last_number, jobs, commits = map(int, found["tally"].split())
+        # Before there were trains, it ended after three.
+        last_number, jobs, commits, moves = map(int, f"{found['tally']} 0".split()[:4])
         return Meta(
             found["instance"],
             int(found["epoch"]),
@@ -142,6 +145,7 @@ def read_meta(connection: Connection) -> Meta:
             commits,
             bool(int(found.get("paused", 0))),
             found.get("queues", ""),
+            moves,
         )
     except (KeyError, ValueError) as error:
         raise BadRow(f"meta says nothing of {error}") from None

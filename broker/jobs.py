@@ -9,7 +9,7 @@ from grn_zmq.records import Begun, JobSpec, Outcome
 
 from .cells import Key
 from .needs import Granted
-from .specs import bare, digest_of, digest_of_payload, shared_key
+from .specs import bare, digest_of, payload_digest, shared_key
 
 if TYPE_CHECKING:
     from .trains import Train
@@ -198,7 +198,7 @@ class Job:
 
     def is_of(self, spec: JobSpec) -> bool:
         """Whether this is the job of such a submission."""
-        mine = self.digest or digest_of_payload(self.payload)
+        mine = self.digest or payload_digest(self.payload)
         return bare(self.spec) == bare(spec) and mine == digest_of(spec)
 
     @property

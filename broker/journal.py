@@ -21,13 +21,14 @@ from grn_zmq.failpoints import failpoint
 from .cellrows import CellTable
 from .changes import Batch, Kept, KeptJob
 from .disk import Disk
-from .examining import Meta, explained
+from .examining import Meta, explained, read_meta
 from .loading import Numbers, Times, jobs_kept, numbers_kept
 from .rows import BadRow
 from .schema import Connection
 from .statefile import Connect, connect_sqlite, open_state, prepare_directory, transaction
 from .statelock import StateLock
 from .surroundings import Surroundings
+from .trainloading import TrainTable
 from .writing import Writer
 
 
@@ -75,6 +76,7 @@ class Journal:
         self._numbers: Numbers | None = None
         self._surroundings = Surroundings(self._connection, self._meta.boot)
         self._cells = CellTable(self._connection, path)
+        self._trains = TrainTable(self._connection)
 
     def _open(self, boot_id: str, connect: Connect) -> tuple[Connection, Meta]:
         try:
@@ -151,6 +153,9 @@ class Journal:
             StateDamaged: It is not what was written.
         """
         known = self._known()
+        if job_id in known.members.numbers:
+            with self._believing():
+                return self._trains.payload(known.members, job_id)
         number = known.live.get(job_id)
         if number is None:
             number = known.ended[job_id]
@@ -166,7 +171,11 @@ class Journal:
             KeyError: There is no such job, or it has not ended.
             StateDamaged: It is not what was written.
         """
-        return self._bytes("outcomes", "results", self._known().ended[job_id])
+        known = self._known()
+        if job_id in known.members.numbers:
+            with self._believing():
+                return self._trains.result(known.members, job_id)
+        return self._bytes("outcomes", "results", known.ended[job_id])
 
     def _bytes(self, owners: str, table: str, number: int) -> bytes:
         query = f"""
@@ -206,6 +215,9 @@ class Journal:
                 logger.bind(facts={"why": str(error)}).error(
                     "the disk is full: ballast is gone"
                 )
+                # Both have changed with what is not on the disk now.
+                self._meta, self._numbers = read_meta(self._connection), None
+                self._trains = TrainTable(self._connection)
                 self._commit(batch)
         except Exception as error:
             raise JournalFailed(f"{type(error).__name__}: {error}") from error
@@ -226,7 +238,6 @@ class Journal:
                 self._cells.forget(job_type)
             self._cells.write(batch.cells, wall)
             failpoint("journal.before-commit")
-        writer.settle(batch)
         self._lock.note(self._meta.boot_id, self._meta.commits)
         failpoint("journal.after-commit")
 

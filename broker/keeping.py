@@ -11,7 +11,6 @@ from .needs import as_texts
 from .peers import Worker
 from .specs import shared
 
-
 # What the life of a job says that is placed for the first time.
 _NO_STORY: Final[dict[str, Any]] = {
     one.name: one.default

@@ -6,8 +6,10 @@ from typing import Final
 
 from .changes import KeptJob
 from .examining import Meta
+from .members import Members
 from .rows import BadRow, Row, end_of, expiry_mark, job_of, life_of, opened
 from .schema import Connection
+from .trainloading import TrainReader
 
 # What happened before the last boot happened at most so long ago: a clock on the wall that
 # was wrong by years must not make figures that nobody can compute with.
@@ -44,11 +46,36 @@ class Times:
 
 
 class Numbers:
-    """Under which numbers the jobs are kept, by their ids."""
+    """Under which numbers the jobs are kept, by their ids; members of trains apart."""
 
     def __init__(self) -> None:
         self.live: dict[str, int] = {}
         self.ended: dict[str, int] = {}
+        self.members = Members()
+
+
+class _Line:
+    """Whatever the clock on the wall did: who came first stays first."""
+
+    def __init__(self, connection: Connection, times: Times) -> None:
+        found = [
+            connection.execute(
+                f"SELECT min(queued_at) FROM {table} WHERE boot = ?", (times.boot,)
+            )
+            for table in ("jobs", "trains")
+        ]
+        known = [one for (one,) in (rows.fetchone() for rows in found) if one is not None]
+        self._latest = min(known, default=times.now)
+        self._last = -MOST_S + times.now
+        self._times = times
+
+    def queued_at(self, at: float, wall: float, boot: int) -> float:
+        """Give when the next one came, in the order of their numbers."""
+        here = self._times.here(at, wall, boot)
+        if boot == self._times.boot:
+            return here
+        self._last = max(self._last, min(here, self._latest))
+        return self._last
 
 
 def jobs_kept(
@@ -59,20 +86,23 @@ def jobs_kept(
     Raises:
         BadRow: Something is not as it was written, or missing.
     """
-    query = "SELECT min(queued_at) FROM jobs WHERE boot = ?"
-    (latest,) = connection.execute(query, (times.boot,)).fetchone()
-    latest = times.now if latest is None else latest
-    last = -MOST_S + times.now
+    line = _Line(connection, times)
+    reader = TrainReader(connection, numbers.members)
+    trains = reader.trains()
+    train = next(trains, None)
     for row in connection.execute(_JOBS):
+        while train is not None and train.number < row[0]:
+            yield from reader.jobs(train, line.queued_at(*train.when), times.here)
+            train = next(trains, None)
         values = opened(row[_JOB], "jobs")
-        queued_at = times.here(*values[4:7])
-        if values[6] != times.boot:
-            # Whatever the clock on the wall did: who came first stays first.
-            last = queued_at = max(last, min(queued_at, latest))
-        job = _job_of(row, values, queued_at, times)
+        job = _job_of(row, values, line.queued_at(*values[4:7]), times)
         into = numbers.ended if job.life is None else numbers.live
         into[job.new.spec.job_id] = job.new.number
         yield job
+    while train is not None:
+        yield from reader.jobs(train, line.queued_at(*train.when), times.here)
+        train = next(trains, None)
+    reader.compare(meta.moves)
     _compare(connection, meta, numbers)
 
 
@@ -104,10 +134,12 @@ def _job_of(row: Row, values: Row, queued_at: float, times: Times) -> KeptJob:
 
 def _compare(connection: Connection, meta: Meta, numbers: Numbers) -> None:
     """Compare how many rows there are with how many there should be."""
-    live, ended = len(numbers.live), len(numbers.ended)
-    last = max(max(one.values(), default=0) for one in (numbers.live, numbers.ended))
-    if live + ended != meta.jobs or last > meta.last_number:
-        raise BadRow(f"{live + ended} of {meta.jobs} jobs are there")
+    live, ended, members = len(numbers.live), len(numbers.ended), numbers.members.numbers
+    here = live + ended + len(members)
+    every = (numbers.live, numbers.ended, members)
+    last = max(max(one.values(), default=0) for one in every)
+    if here != meta.jobs or last > meta.last_number:
+        raise BadRow(f"{here} of {meta.jobs} jobs are there")
     for table, count in (("lives", live), ("outcomes", ended)):
         (found,) = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
         if found != count:
@@ -115,9 +147,13 @@ def _compare(connection: Connection, meta: Meta, numbers: Numbers) -> None:
 
 
 def numbers_kept(connection: Connection) -> Numbers:
-    """Give the numbers alone, without a look at the rest."""
+    """Give the numbers alone, of jobs that came alone without a look at the rest."""
     numbers = Numbers()
     for table, into in (("lives", numbers.live), ("outcomes", numbers.ended)):
         query = f"SELECT j.job_id, j.number FROM {table} t JOIN jobs j ON j.number = t.number"
         into.update(connection.execute(query))
+    reader = TrainReader(connection, numbers.members)
+    for train in reader.trains():
+        for _ in reader.jobs(train, 0.0, lambda at, _wall, _boot: at):
+            pass
     return numbers

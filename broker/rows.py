@@ -123,7 +123,7 @@ _own_of = attrgetter(*_OWN)
 # What a row has that was written before such fields were added.
 _OWN_BEFORE: Final[Row] = ("", {}, "", "", {}, (), (), "", {})
 _SPEC: Final = Form(JobSpec, "job_id", "payload", *_OWN)
-_LIFE: Final = Form(Life, "job_id", "attempt", "state")
+LIFE_FORM: Final = Form(Life, "job_id", "attempt", "state")
 _OUTCOME: Final = Form(Outcome, "job_id", "outcome", "payload")
 
 
@@ -141,27 +141,37 @@ def job_row(new: NewJob, uid: int, to_wall_s: float, boot: int) -> Row:
         new.digest,
         len(spec.payload),
         crc32(spec.payload),
-        _SPEC.pack(spec),
-        _pack(_own_of(spec)),
+        *packed_spec(spec),
     )
+
+
+def packed_spec(spec: JobSpec) -> tuple[bytes, bytes]:
+    """Give what is to be done: what equal jobs share, and what each has of its own."""
+    return _SPEC.pack(spec), _pack(_own_of(spec))
+
+
+def spec_maker(spec: bytes, own: bytes) -> Callable[[str], JobSpec]:
+    """Give what makes of an id the description of a job, read from what was packed."""
+    written: Row = _unpack(own)
+    name, by, *others = (*written, *_OWN_BEFORE[len(written) :])
+    name, by = sys.intern(name), by or _NO_ARGUMENTS
+    return lambda job_id: _SPEC.unpack(spec, job_id, b"", name, by, *others)
 
 
 def job_of(values: Row, queued_at: float) -> NewJob:
     """Read what `job_row` wrote, the payload left out."""
     number, job_id, session, _, _, _, _, digest, _, _, spec, own = values
-    written: Row = _unpack(own)
-    name, by, *others = (*written, *_OWN_BEFORE[len(written) :])
-    found = _SPEC.unpack(spec, job_id, b"", sys.intern(name), by or _NO_ARGUMENTS, *others)
+    found = spec_maker(spec, own)(job_id)
     return NewJob(found, number, sys.intern(session), queued_at, digest)
 
 
 def life_row(number: int, life: Life) -> Row:
-    return sealed(number, life.attempt, life.state, _LIFE.pack(life))
+    return sealed(number, life.attempt, life.state, LIFE_FORM.pack(life))
 
 
 def life_of(values: Row, job_id: str) -> Life:
     _, attempt, state, facts = values
-    return _LIFE.unpack(facts, job_id, attempt, sys.intern(state))
+    return LIFE_FORM.unpack(facts, job_id, attempt, sys.intern(state))
 
 
 def end_row(number: int, end: End, to_wall_s: float, boot: int) -> Row:

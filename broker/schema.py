@@ -121,6 +121,62 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
         )
         """,
     ),
+    # Jobs that come together are kept together, under the number of the first; then what was
+    # said of several of them at once, in its order; then what is over for some of a train.
+    (
+        """
+        CREATE TABLE trains (
+            number INTEGER PRIMARY KEY,
+            session TEXT NOT NULL,
+            uid INTEGER NOT NULL,
+            queued_at REAL NOT NULL,
+            queued_wall REAL NOT NULL,
+            boot INTEGER NOT NULL,
+            spec BLOB NOT NULL,
+            own BLOB NOT NULL,
+            job_ids BLOB NOT NULL,
+            sizes BLOB NOT NULL,
+            digests BLOB NOT NULL,
+            payloads BLOB NOT NULL,
+            crc INTEGER NOT NULL
+        )
+        """,
+        """
+        CREATE TABLE rides (
+            number INTEGER PRIMARY KEY,
+            state TEXT NOT NULL,
+            facts BLOB NOT NULL,
+            jobs BLOB NOT NULL,
+            attempts BLOB NOT NULL,
+            crc INTEGER NOT NULL
+        )
+        """,
+        """
+        CREATE TABLE arrivals (
+            number INTEGER PRIMARY KEY,
+            outcome TEXT NOT NULL,
+            ended_at REAL NOT NULL,
+            ended_wall REAL NOT NULL,
+            boot INTEGER NOT NULL,
+            keeps_payload INTEGER NOT NULL,
+            facts BLOB NOT NULL,
+            jobs BLOB NOT NULL,
+            attempts BLOB NOT NULL,
+            wait_s BLOB NOT NULL,
+            run_s BLOB NOT NULL,
+            sizes BLOB NOT NULL,
+            payloads BLOB NOT NULL,
+            crc INTEGER NOT NULL
+        )
+        """,
+        """
+        CREATE TABLE marks (
+            number INTEGER PRIMARY KEY,
+            flags BLOB NOT NULL,
+            crc INTEGER NOT NULL
+        )
+        """,
+    ),
 )
 # From here on the file holds jobs, and must not be lost.
 HAS_JOBS: Final = 2

@@ -29,12 +29,14 @@ _shared: dict[Hashable, JobSpec] = {}
 
 def digest_of(spec: JobSpec) -> bytes:
     """What tells the payload of a job from any other, wherever it lies."""
-    return digest_of_payload(spec.payload + spec.token.encode())
+    return payload_digest(spec.payload, spec.token)
 
 
-def digest_of_payload(payload: bytes) -> bytes:
-    """The same of a payload that lies in no file."""
-    return hashlib.blake2b(payload, digest_size=DIGEST_BYTES).digest()
+def payload_digest(payload: bytes, token: str = "") -> bytes:
+    """The same, of a payload that is here, or of the token of one that lies elsewhere."""
+    content = hashlib.blake2b(payload, digest_size=DIGEST_BYTES)
+    content.update(token.encode())
+    return content.digest()
 
 
 def shared_key(spec: JobSpec) -> Key:
