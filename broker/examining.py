@@ -23,6 +23,7 @@ from .schema import (
 
 # Somebody who looks into the file with another program holds us up for so long at most.
 BUSY_S: Final = 2.0
+_PAGE_BYTES: Final = 4096
 # A byte that a disk has changed spoils one text, which its checksum tells.
 text_of: Final = partial(str, errors="replace")
 # What the disk brings about and not what is on it.
@@ -75,6 +76,8 @@ def examine(path: Path, marked: str, noted: int) -> Meta | None:
         raise StateDamaged(path, "it is a directory")
     if not path.exists() or not path.stat().st_size:
         return None
+    if not marked and _is_unborn(path):
+        return None
     uri = f"{path.absolute().as_uri()}?mode=ro"
     with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_S)) as connection:
         connection.text_factory = text_of
@@ -96,6 +99,15 @@ def examine(path: Path, marked: str, noted: int) -> Meta | None:
             f"gone; if it is a backup and they may be forgotten, remove {path.stem}.lock",
         )
     return meta
+
+
+def _is_unborn(path: Path) -> bool:
+    """Whether the very first start was cut short: SQLite was to undo it and cannot, read-only.
+
+    Before the log there is a journal of its own, and a file of one page has no tables yet.
+    """
+    journal = path.with_name(f"{path.name}-journal")
+    return path.stat().st_size <= _PAGE_BYTES and journal.exists()
 
 
 def _check_version(connection: Connection, path: Path) -> int:

@@ -42,6 +42,10 @@ def job_id(number: int) -> str:
     return f"{number:032x}"
 
 
+def ids(*numbers: int) -> list[str]:
+    return [job_id(one) for one in numbers]
+
+
 def a_spec(number: int = 1, **given: object) -> JobSpec:
     """A job in which no field has its default or is empty, unless given so."""
     spec = JobSpec(

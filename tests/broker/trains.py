@@ -8,7 +8,7 @@ from broker.journal import Journal
 from broker.members import FORGOTTEN
 from broker.specs import digest_of
 from broker.together import ends_in, lives_in
-from tests.broker.stored import SESSION, a_spec, an_end, job_id
+from tests.broker.stored import SESSION, a_life, a_spec, an_end, job_id
 
 
 def a_train(
@@ -43,6 +43,18 @@ def an_arrival(
         tuple(b"result %d %s" % (one, payload) for one in numbers),
         keep,
     )
+
+
+def a_bit_of_trains() -> list[Batch]:
+    """Turns after which every table of trains holds something: jobs 21 to 40."""
+    return [
+        Batch(trains=[a_train(21, 12), a_train(33, 8, payload=b"long" * 3000)]),
+        Batch(rides=[a_ride(*range(21, 30))], durable=True),
+        Batch(arrivals=[an_arrival(*range(21, 25)), an_arrival(33, 34, attempt=0, keep=True)]),
+        Batch(lives=[a_life(26, attempt=1, held=True)], ends=[an_end(25)]),
+        Batch(expired=[job_id(21)], forgotten=[job_id(22)], spent=[job_id(33)]),
+        Batch(rides=[a_ride(35, 36), a_ride(26, 27, attempt=2)]),
+    ]
 
 
 def one_by_one(batch: Batch) -> Batch:

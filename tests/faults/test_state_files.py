@@ -31,6 +31,7 @@ from tests.broker.stored import (
     queued,
     write,
 )
+from tests.broker.trains import a_bit_of_trains
 from tests.faults.journalling import LAST_LIVES
 from tests.faults.mounts import MIB, fill, free_bytes, read_only, small_disk
 
@@ -115,9 +116,9 @@ def test_f17_a_flipped_bit_is_noticed_or_changes_nothing(path: Path, tmp_path: P
     """
     left = tmp_path / "left"
     with a_journal(path) as journal:
-        for number, batch in enumerate(a_bit_of_all()):
+        for number, batch in enumerate([*a_bit_of_trains(), *a_bit_of_all()]):
             journal.write(batch)
-            if number == 5:
+            if number == 7:
                 journal._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         shutil.copytree(path.parent, left, ignore=shutil.ignore_patterns("ballast", "*-shm"))
         whole = replace(everything(journal), epoch=2)
