@@ -1,6 +1,7 @@
 """What clients ask for: take jobs, end them, tell how they ended, list them."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from grn_zmq import wire
@@ -43,6 +44,8 @@ class Clients:
         match message:
             case wire.Submit():
                 return self._on_submit(session, message, now)
+            case wire.Calls():
+                return self._on_calls(session, message, now)
             case wire.Blobs():
                 return self._on_blobs(session, message)
             case wire.Cancel():
@@ -204,6 +207,11 @@ class Clients:
         if missing:
             effects.append(Send(session.peer, wire.Want(tuple(sorted(missing)))))
         return effects
+
+    def _on_calls(self, session: Session, message: wire.Calls, now: float) -> list[Effect]:
+        named = zip(message.job_ids, message.payloads, strict=True)
+        jobs = tuple(replace(message.like, job_id=one, payload=data) for one, data in named)
+        return self._on_submit(session, wire.Submit(jobs), now)
 
     def _on_blobs(self, session: Session, message: wire.Blobs) -> list[Effect]:
         complete: list[Job] = []
