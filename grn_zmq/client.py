@@ -332,6 +332,8 @@ _of_parents: list[Client] = []
 def this_client() -> Client:
     """Give the one client of this process."""
     global _client
+    if _client is not None:
+        return _client
     with _making:
         if _client is None:
             _client = Client()

@@ -45,7 +45,8 @@ class Future(concurrent.futures.Future[R], Generic[R]):
         self._told: Told | None = None
         self._client = client
         self._began = False
-        self.withdraw: Callable[[], bool] | None = None
+        # For who holds the job back before it is handed over: takes it away again.
+        self.withdraw: Callable[[str], bool] | None = None
 
     @property
     def outcome(self) -> "Outcome | None":
@@ -131,7 +132,7 @@ class Future(concurrent.futures.Future[R], Generic[R]):
 
     def _withdrawn(self) -> bool:
         """Take the job back if nobody has it yet."""
-        if self.withdraw is None or not self.withdraw():
+        if self.withdraw is None or not self.withdraw(self.job_id):
             return False
         self.settle_cancelled()
         return True
