@@ -57,6 +57,13 @@ class Proof:
         self.cells: list[tuple[types.CellType, object]] = []
         self.sizes: list[tuple[Mapping[Any, Any], int]] = []
 
+    def without_repetitions(self) -> "Proof":
+        """The same, each look once."""
+        self.entries = list({(id(one[0]), one[1]): one for one in self.entries}.values())
+        self.attributes = list({(id(one[0]), one[1]): one for one in self.attributes}.values())
+        self.sizes = list({id(one[0]): one for one in self.sizes}.values())
+        return self
+
     def holds(self) -> bool:
         """Whether the same is found there now."""
         for mapping, key, found in self.entries:
@@ -82,7 +89,7 @@ def prove(job: JobFunction[..., Any]) -> Proof | None:
         looking.look_at_call(job)
     except Exception:  # mutable, or so odd that looking at it fails
         return None
-    return looking.proof
+    return looking.proof.without_repetitions()
 
 
 class _Looking:
@@ -129,7 +136,7 @@ class _Looking:
             if not self._by_name(value):
                 self._job(value)
         elif kind is types.BuiltinFunctionType or isinstance(value, type):
-            if not self._by_name(value):
+            if value is not types.NoneType and not self._by_name(value):
                 raise _CannotProve
         elif kind in _ALIASES or kind.__module__ == "typing":
             self.look(getattr(value, "__origin__", None))
@@ -152,7 +159,9 @@ class _Looking:
         if found is not value:
             return False
         self.proof.entries += entries
-        self.proof.attributes += [(value, "__module__", name), (value, "__qualname__", path)]
+        for kept, found in (("__module__", name), ("__qualname__", path)):
+            if getattr(value, kept) is found:  # else made for who asks: it cannot be changed
+                self.proof.attributes.append((value, kept, found))
         return True
 
     def _function(self, function: types.FunctionType) -> None:
