@@ -30,7 +30,9 @@ LOOK_AGAIN_S: Final = 0.02
 # Long enough for what is queued to leave, short enough for the end of a program.
 CLOSE_S: Final = 2.0
 # After jobs were sent, more of a burst are gathered for so long, unless somebody waits for one.
-GATHER_S: Final = 0.001
+GATHER_S: Final = 0.0005
+# The shortest sleep: it comes on top.
+LOOK_SOON_S: Final = 0.001
 
 
 class Rest(Enum):
@@ -98,6 +100,7 @@ class Connection:
         self._closing = self._abandoned = False
         self._open = False
         self._rest, self._hurried = Rest.AWAKE, False
+        self._gather_until = 0.0
         # Whether a broker has ever welcomed us, and nothing has ended us since.
         self.greeted = False
         self.alive = True
@@ -122,7 +125,8 @@ class Connection:
         with self._waking:
             if messages and self._open and self._link is not None:
                 self._link.queue(messages)
-                self.hurry()
+                if self._rest is not Rest.AWAKE:
+                    self.wake()
 
     def nudge(self) -> None:
         """There are jobs to send, at the latest when those of a burst are gathered."""
@@ -130,7 +134,7 @@ class Connection:
             self.wake()
 
     def hurry(self) -> None:
-        """Something is to be sent at once."""
+        """Somebody waits for a job that is still to be sent."""
         self._hurried = True  # before the look: the thread looks at it after it has lain down
         if self._rest is not Rest.AWAKE:
             self.wake()
@@ -229,11 +233,11 @@ class Connection:
         """Speak until the broker dies; True if it had welcomed us, or all is over."""
         welcomed = False
         while True:
-            sent_jobs = self._send(link)
+            self._send(link)
             # Asked after sending: the wakeup may have told of the last message and the end.
             if self._abandoned or (self._closing and not (self._open and link.busy)):
                 return True
-            turn = link.wait(self._lie_down(self._timeout(outage), gather=sent_jobs))
+            turn = link.wait(self._lie_down(link, self._timeout(outage)))
             self._rest = Rest.AWAKE
             if turn.cut:
                 outage = self._cut(link, outage)
@@ -244,25 +248,29 @@ class Connection:
             if turn.broker_died and not turn.readable:
                 return welcomed
 
-    def _send(self, link: Link) -> bool:
-        """Send what is to be sent; True if jobs were among it."""
-        self._hurried = False
-        if self._open:
+    def _send(self, link: Link) -> None:
+        """Send messages, and the jobs that were gathered or that somebody waits for."""
+        now = time.monotonic()
+        hurried, self._hurried = self._hurried, False
+        if self._open and (hurried or now >= self._gather_until):
             self._listener.fill()
-        return link.flush()
+        if link.flush():
+            self._gather_until = now + GATHER_S
 
-    def _lie_down(self, timeout_s: float | None, *, gather: bool) -> float | None:
+    def _lie_down(self, link: Link, timeout_s: float | None) -> float | None:
         """Give the seconds to sleep; none if there is more to do.
 
         Others give us work first and then look whether we sleep; so the order here is crucial.
         """
+        gather = time.monotonic() < self._gather_until
         self._rest = Rest.GATHERING if gather else Rest.ASLEEP
-        if self._hurried or (not gather and self._open and self._listener.has_more()):
+        more = not gather and self._open and self._listener.has_more()
+        if more or self._hurried or link.has_news:
             self._rest = Rest.AWAKE
             return 0.0
         if not gather:
             return timeout_s
-        return GATHER_S if timeout_s is None else min(timeout_s, GATHER_S)
+        return LOOK_SOON_S if timeout_s is None else min(timeout_s, LOOK_SOON_S)
 
     def _timeout(self, outage: Outage) -> float | None:
         asked = self._listener.on_tick(time.monotonic())

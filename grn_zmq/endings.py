@@ -62,7 +62,7 @@ class Endings:
         if tasks:
             self._client.openers.put(*tasks)
         failpoint("client.ended")
-        self._client.send(wire.Received(tuple([job_id for job_id, _ in told])))
+        self._client.sending.send_aside(wire.Received(tuple([job_id for job_id, _ in told])))
 
     def _note(self, told: Iterable[tuple[str, Told]]) -> list[tuple[Pending, Told]]:
         """Take note of the ends; give those that are news."""

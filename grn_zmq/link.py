@@ -85,6 +85,11 @@ class Link:
         self._queued.extend(messages)
 
     @property
+    def has_news(self) -> bool:
+        """Whether something was queued since the last flush."""
+        return bool(self._queued)
+
+    @property
     def busy(self) -> bool:
         """Whether something is still to be sent."""
         return bool(self._queued or self._unsent)

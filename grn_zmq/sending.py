@@ -36,6 +36,12 @@ class Sending:
             if connection is not None:
                 connection.send(*messages)
 
+    def send_aside(self, message: wire.Message) -> None:
+        """Hand over a message that has nothing to do with the jobs that wait."""
+        connection = self._connection()
+        if connection is not None:
+            connection.send(message)
+
     def send_waiting(self) -> None:
         """Send the jobs for which there are credits."""
         with self._lock:
