@@ -17,12 +17,12 @@ from typing import Any, TypeVar
 
 from . import wire
 from .asking import ANSWER_S, Questions
-from .batches import parts
+from .batches import IDS_PER_MESSAGE, parts
 from .config import report_setting
 from .connection import WAIT_S, Connection
 from .errors import BrokerUnavailable
 from .futures import Future
-from .hearing import IDS_PER_MESSAGE, Hearing
+from .hearing import Hearing
 from .lifelock import hold_life
 from .openers import Openers, Task
 from .outage import QUIET_S, warn

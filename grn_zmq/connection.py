@@ -58,6 +58,9 @@ class Listener(Protocol):
     def on_tick(self, now: float) -> float | None:
         """Time has passed; give the seconds after which to be called again at the latest."""
 
+    def acknowledge(self, now: float, *, hold: bool) -> None:
+        """There is time to send: say what has come, unless it may wait for more."""
+
     def fill(self) -> None:
         """There is time to send: hand over the jobs that may go."""
 
@@ -252,8 +255,11 @@ class Connection:
         """Send messages, and the jobs that were gathered or that somebody waits for."""
         now = time.monotonic()
         hurried, self._hurried = self._hurried, False
-        if self._open and (hurried or now >= self._gather_until):
-            self._listener.fill()
+        gathering = now < self._gather_until and not self._closing
+        if self._open:
+            self._listener.acknowledge(now, hold=gathering)
+            if hurried or not gathering:
+                self._listener.fill()
         if link.flush():
             self._gather_until = now + GATHER_S
 

@@ -5,11 +5,13 @@ that whoever waits has it after one change of threads. All else is handed to the
 """
 
 import os
+import time
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from . import wire
+from .batches import IDS_PER_MESSAGE, parts
 from .failpoints import failpoint
 from .futures import Told, outcome_of
 from .openers import Task
@@ -24,12 +26,35 @@ from .submission import drop_arguments
 if TYPE_CHECKING:
     from .client import Client
 
+# An acknowledgement waits for others so long at most, or until there are so many: each costs
+# the broker a message, and nobody waits for it.
+_HOLD_S: Final = 0.005
+_MOST_HELD: Final = 512
+
 
 class Endings:
     """Settles the futures of jobs that have ended; each once, however often it is told."""
 
     def __init__(self, client: "Client") -> None:
         self._client = client
+        # Still to be acknowledged, in order; and since when.
+        self._received: dict[str, None] = {}
+        self._received_at = 0.0
+
+    def acknowledge(self, now: float, *, hold: bool) -> None:
+        """Say which ends have come; with `hold` not yet, if more may follow in a moment."""
+        if not self._received:
+            return
+        if hold and len(self._received) < _MOST_HELD and now < self._received_at + _HOLD_S:
+            return
+        failpoint("client.ended")
+        for part in parts(list(self._received), IDS_PER_MESSAGE):
+            self._client.sending.send_aside(wire.Received(part))
+        self._received.clear()
+
+    def forget_received(self) -> None:
+        """The connection is gone: the next broker tells again what was not acknowledged."""
+        self._received.clear()
 
     def on_ended(self, message: wire.Ended) -> None:
         told = [
@@ -61,8 +86,9 @@ class Endings:
                 tasks.append(callbacks)
         if tasks:
             self._client.openers.put(*tasks)
-        failpoint("client.ended")
-        self._client.sending.send_aside(wire.Received(tuple([job_id for job_id, _ in told])))
+        if not self._received:
+            self._received_at = time.monotonic()
+        self._received.update(dict.fromkeys(job_id for job_id, _ in told))
 
     def _note(self, told: Iterable[tuple[str, Told]]) -> list[tuple[Pending, Told]]:
         """Take note of the ends; give those that are news."""

@@ -11,7 +11,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from . import wire
-from .batches import parts
+from .batches import IDS_PER_MESSAGE, parts
 from .endings import Endings
 from .errors import BrokerUnavailable, GrnError, ResultExpired, UnknownJob
 from .failpoints import failpoint
@@ -24,8 +24,6 @@ from .submission import drop_arguments
 if TYPE_CHECKING:
     from .client import Client
 
-# What one message may name; see the limit of lists in `codec.py`.
-IDS_PER_MESSAGE: Final = 1000
 # How often to look for jobs of which nothing was heard for long.
 LOOK_S: Final = 5.0
 
@@ -75,6 +73,7 @@ class Hearing:
         """Say again what this broker may not know: it is new, or the stream was cut."""
         with self._client.lock:
             self._client.sending.restart(welcome.credits)
+            self.endings.forget_received()
             self._repeat(list(self._client.pending.values()))
             for pending in self._client.pending.values():
                 pending.heard(time.monotonic())
@@ -109,6 +108,9 @@ class Hearing:
                     pending.pulled(now)
         left = self._look_at - now
         return left if soon is None else min(soon, left)
+
+    def acknowledge(self, now: float, *, hold: bool) -> None:
+        self.endings.acknowledge(now, hold=hold)
 
     def fill(self) -> None:
         """Let the jobs go for which there are credits."""
