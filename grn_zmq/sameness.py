@@ -9,7 +9,7 @@ import dis
 import functools
 import sys
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sized
 from dataclasses import fields
 from typing import Any, Final
 
@@ -55,7 +55,7 @@ class Proof:
         self.entries: list[tuple[Mapping[Any, Any], Any, object]] = []
         self.attributes: list[tuple[object, str, object]] = []
         self.cells: list[tuple[types.CellType, object]] = []
-        self.sizes: list[tuple[Mapping[Any, Any], int]] = []
+        self.sizes: list[tuple[Sized, int]] = []
 
     def without_repetitions(self) -> "Proof":
         """The same, each look once."""
@@ -72,8 +72,8 @@ class Proof:
         for thing, name, found in self.attributes:
             if getattr(thing, name, _MISSING) is not found:
                 return False
-        for mapping, size in self.sizes:
-            if len(mapping) != size:
+        for container, size in self.sizes:
+            if len(container) != size:
                 return False
         return all(_contents(cell) is found for cell, found in self.cells)
 
@@ -101,10 +101,12 @@ class _Looking:
 
     def look_at_call(self, job: JobFunction[..., Any]) -> None:
         """The job itself, its options, and by which code it is known, however it travels."""
-        from cloudpickle import list_registry_pickle_by_value
+        from cloudpickle import cloudpickle
 
-        if list_registry_pickle_by_value():
+        by_value = cloudpickle._PICKLE_BY_VALUE_MODULES
+        if by_value:
             raise _CannotProve  # modules that travel by value can change anywhere
+        self.proof.sizes.append((by_value, 0))
         self._job_itself(job)
         self.look(job)
         self.look(job.stand_in)

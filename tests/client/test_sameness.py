@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import pytest
 
 import grn_zmq as grn
@@ -315,6 +316,18 @@ def test_what_replaces_an_imported_function_is_seen(
     # It is found by its name no more, and so has to travel itself.
     assert template(job, 1).blobs[0].data != before
     assert result(job, 1) == ("plain", 1)
+
+
+def test_a_module_that_is_to_travel_by_value_does(main: types.SimpleNamespace) -> None:
+    main.helper = worked.plain
+    job = grn.job(main.above)
+    before = proved(job, 1).blobs[0].data
+
+    cloudpickle.register_pickle_by_value(worked)
+    try:
+        assert template(job, 1).blobs[0].data != before
+    finally:
+        cloudpickle.unregister_pickle_by_value(worked)
 
 
 def test_a_module_that_is_loaded_below_one_in_use_travels(
