@@ -7,6 +7,9 @@ from grn_zmq.codec import MAX_BODY_BYTES, MAX_HEADER_BYTES
 
 T = TypeVar("T")
 
+# What one message may name; see the limit of lists in `codec.py`.
+IDS_PER_MESSAGE: Final = 1000
+
 # What a character takes at most in UTF-8, and the numbers and short fields of one item.
 _CHARACTER_BYTES: Final = 4
 _ITEM_BYTES: Final = 512

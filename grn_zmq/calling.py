@@ -7,12 +7,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .client import this_client
+from .client import Client, this_client
+from .describing import describer_of
 from .errors import BrokerUnavailable, GrnError
 from .futures import Future
 from .inline import run_inline
 from .pending import Pending
-from .submission import describe_call
+from .submission import new_id, pack_arguments
 
 if TYPE_CHECKING:
     from .decorator import JobFunction
@@ -77,54 +78,46 @@ def submit(
     job: "JobFunction[..., Any]", args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Future[Any]:
     """Start a job and give its future."""
-    check_shipped(job)
     client = this_client()
-    client.connect()  # before any pickling: no broker is the commoner mistake
-    spec, blobs = describe_call(
-        job,
-        job.stand_in,
-        job.job_type,
-        job.options,
-        args,
-        kwargs,
-        session=client.parcel_session,
-    )
-    return client.submit(spec, blobs).future
+    pending = prepare(client, job, args, kwargs)
+    client.submit_all((pending,))
+    return pending.future
 
 
-def check_shipped(job: "JobFunction[..., Any]") -> None:
-    """Refuse to hand over what must run in its caller."""
+def prepare(
+    client: Client,
+    job: "JobFunction[..., Any]",
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    *,
+    detached: bool = False,
+) -> Pending:
+    """Describe and pickle a call; nothing is sent yet."""
     if job.options.inline:
         raise TypeError(f"{job.job_type} is inline: it runs in its caller, so call it instead")
+    client.connect()  # before any pickling: no broker is the commoner mistake
+    template = (job.describer or describer_of(job)).template(args, kwargs, detached=detached)
+    payload, token = pack_arguments(args, kwargs, job, client.parcel_session, detached)
+    future: Future[Any] = Future(new_id(), client)
+    if token:
+        spec = template.spec(future.job_id, payload, token)
+        return Pending(spec, future, template.blobs)
+    return Pending(None, future, (), template, payload)
 
 
 def spawn(
     job: "JobFunction[..., Any]", calls: Sequence[tuple[tuple[Any, ...], Mapping[str, Any]]]
 ) -> list[str]:
     """Hand jobs over for good; give their ids once the broker has them all."""
-    check_shipped(job)
     client = this_client()
-    client.connect()
-    jobs = []
-    for args, kwargs in calls:
-        spec, blobs = describe_call(
-            job,
-            job.stand_in,
-            job.job_type,
-            job.options,
-            args,
-            kwargs,
-            detached=True,
-            session=client.parcel_session,
-        )
-        jobs.append(Pending(spec, Future(spec.job_id, client), blobs))
+    jobs = [prepare(client, job, args, kwargs, detached=True) for args, kwargs in calls]
     client.submit_all(jobs)
     accepted: list[str] = []
     refused: GrnError | None = None
     for pending in jobs:
         try:
             client.wait_accepted(pending)
-            accepted.append(pending.future.job_id)
+            accepted.append(pending.job_id)
         except GrnError as error:
             refused = refused or error
     if refused is not None:

@@ -13,28 +13,26 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from . import wire
 from .asking import ANSWER_S, Questions
-from .batches import parts
+from .batches import IDS_PER_MESSAGE, parts
 from .config import report_setting
 from .connection import WAIT_S, Connection
 from .errors import BrokerUnavailable
 from .futures import Future
-from .hearing import IDS_PER_MESSAGE, Hearing
+from .hearing import Hearing
 from .lifelock import hold_life
 from .openers import Openers, Task
 from .outage import QUIET_S, warn
 from .parcels import find_parcels
 from .paths import find_places
-from .pending import Pending, Window
+from .pending import Pending
 from .receipts import Reporter
 from .records import Blob, JobSpec, Released
+from .sending import Sending
 from .terminal import OutputWriter
-
-# Closures over data are new blobs with every call; forgetting only costs sending again.
-MOST_BLOBS_KNOWN: Final = 10_000
 
 M = TypeVar("M", bound=wire.Message)
 T = TypeVar("T")
@@ -50,7 +48,7 @@ class Client:
         self.session = uuid.uuid4().hex
         self.lock = threading.RLock()
         self.pending: dict[str, Pending] = {}
-        self.window = Window()
+        self.sending = Sending(self.lock, lambda: self._connection)
         self.questions = Questions()
         self.openers = Openers()
         self.output = OutputWriter()
@@ -58,7 +56,6 @@ class Client:
         self._connecting = threading.RLock()
         self._connection: Connection | None = None
         self._lost_at: float | None = None
-        self._sent_blobs: set[str] = set()
         self._hearing = Hearing(self)
         self._parcel_lock = -1
         # What executors still hold back is not pending here: they are asked at the end.
@@ -72,6 +69,9 @@ class Client:
         Raises:
             BrokerUnavailable: There is no broker.
         """
+        connection = self._connection
+        if connection is not None and connection.greeted:
+            return
         with self._connecting:
             connection = self._connection
             if connection is None:
@@ -103,11 +103,15 @@ class Client:
         connection.start()
         return connection
 
-    def send(self, *messages: wire.Message | JobSpec) -> None:
+    def send(self, *messages: wire.Message) -> None:
         """Hand messages over; without a broker they are dropped, and said again in time."""
+        self.sending.send(*messages)
+
+    def hurry(self) -> None:
+        """Somebody waits: what was submitted is not to wait for more of its like."""
         connection = self._connection
-        if connection is not None:
-            connection.send(*messages)
+        if connection is not None and self.sending.window.ready:
+            connection.hurry()
 
     def submit(
         self,
@@ -123,6 +127,7 @@ class Client:
             pending.begun = queue.SimpleQueue()
             hold_life(find_places(os.environ).life(self.session))
         self.submit_all([pending])
+        self.hurry()
         return pending
 
     def submit_all(self, jobs: Sequence[Pending]) -> None:
@@ -132,50 +137,26 @@ class Client:
         except Exception:
             raise
         except BaseException:  # Ctrl-C between two lines: nobody would wait for these jobs
-            self.ask_to_cancel(*(one.future.job_id for one in jobs))
+            self.ask_to_cancel(*(one.job_id for one in jobs))
             raise
 
     def _note_jobs(self, jobs: Sequence[Pending]) -> None:
+        window = self.sending.window
         for pending in jobs:
-            self.pending[pending.future.job_id] = pending
-            self.window.add(pending.future.job_id)
-        self.send_waiting()
+            self.pending[pending.job_id] = pending
+            window.add(pending)
 
     def _while_connected(self, note: Callable[[], T]) -> T:
         """Take note of a wish while there is a connection that will tell or repeat it."""
         while True:
-            self.connect()
             with self.lock:
-                if self._connection is not None:
+                connection = self._connection
+                if connection is not None and connection.greeted:
                     noted = note()
-                    self._connection.wake()  # it has a reason to look at the time now
+                    if self.sending.window.ready:
+                        connection.nudge()
                     return noted
-
-    def send_waiting(self) -> None:
-        """Send the jobs for which there are credits."""
-        with self.lock:
-            connection = self._connection
-            if connection is None or not connection.is_open:
-                return
-            self.send_jobs([self.pending[job_id] for job_id in self.window.take()])
-
-    def send_jobs(self, jobs: Sequence[Pending]) -> None:
-        """Send jobs, and what they share unless the broker has it; blobs first."""
-        if len(self._sent_blobs) > MOST_BLOBS_KNOWN:
-            self._sent_blobs.clear()
-        now = time.monotonic()
-        new: list[wire.Message] = []
-        for pending in jobs:
-            pending.heard(now)
-            for blob in pending.blobs:
-                if blob.digest not in self._sent_blobs:
-                    self._sent_blobs.add(blob.digest)
-                    new.append(wire.Blobs((blob,)))
-        self.send(*new, *(one.spec for one in jobs if one.spec is not None))
-
-    def forget_sent_blobs(self) -> None:
-        """Another broker, or another stream: what was sent may not have come."""
-        self._sent_blobs.clear()
+            self.connect()
 
     def lost(self, lost_at: float | None) -> None:
         """There is no connection any more; the next may wait for a broker if one was lost."""
@@ -200,21 +181,23 @@ class Client:
     def wait_accepted(self, pending: Pending) -> None:
         """Wait until the broker has the job safe, then leave it alone."""
         self.check_can_wait()
-        pending.accepted.wait()
+        if not pending.is_accepted:
+            self.hurry()
+            pending.accepted.wait()
         with self.lock:
-            self.pending.pop(pending.future.job_id, None)
+            self.pending.pop(pending.job_id, None)
         if pending.future.done():
             pending.future.result()  # refused: raises why
 
     def attach(self, job_id: str) -> Future[Any]:
         """Wait for a job that somebody submitted."""
         pending = Pending(None, Future(job_id, self))
-        pending.accepted.set()
+        pending.accept()
         pending.heard(time.monotonic())
         return self._while_connected(lambda: self._note_attached(pending)).future
 
     def _note_attached(self, pending: Pending) -> Pending:
-        job_id = pending.future.job_id
+        job_id = pending.job_id
         known = self.pending.setdefault(job_id, pending)
         if known is pending:
             self.send(wire.Attach((job_id,)))
@@ -236,13 +219,13 @@ class Client:
             found = [self.pending[one] for one in job_ids if one in self.pending]
             for pending in found:
                 pending.cancelling, pending.interrupt = True, interrupt
-            withdrawn = {one for one in job_ids if self.window.withdraw(one)}
+            withdrawn = {one.job_id for one in found if self.sending.window.withdraw(one)}
             wanted = [one for one in job_ids if one not in withdrawn]
             for part in parts(wanted, IDS_PER_MESSAGE):
                 self.send(wire.Cancel(part, interrupt))
         for pending in found:
-            if pending.future.job_id in withdrawn:
-                self._hearing.withdrawn(pending)
+            if pending.job_id in withdrawn:
+                self._hearing.endings.withdrawn(pending)
         return found
 
     def abandon(self, pending: Pending) -> None:
@@ -250,7 +233,7 @@ class Client:
         with self.lock:
             pending.abandoned = True
             begun = pending.last_begun
-        self.ask_to_cancel(pending.future.job_id)
+        self.ask_to_cancel(pending.job_id)
         if begun is not None:
             self.release(begun.job_id, begun.attempt, failed=True)
 
@@ -271,7 +254,7 @@ class Client:
                 connection = self._connection
                 if connection is not None and connection.is_open:
                     continue
-                job_id = pending.future.job_id
+                job_id = pending.job_id
                 warn(f"the broker is gone: it is told later that job {job_id} has ended")
             return
 
@@ -325,7 +308,7 @@ class Client:
             failing = True
         if failing:
             self.giving_up = True  # before jobs end: executors would start the next ones
-            self.ask_to_cancel(*(one.future.job_id for one in self._attached()))
+            self.ask_to_cancel(*(one.job_id for one in self._attached()))
         self.close()
 
     def _attached(self) -> list[Pending]:
@@ -349,6 +332,8 @@ _of_parents: list[Client] = []
 def this_client() -> Client:
     """Give the one client of this process."""
     global _client
+    if _client is not None:
+        return _client
     with _making:
         if _client is None:
             _client = Client()

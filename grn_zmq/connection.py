@@ -10,6 +10,7 @@ import select
 import threading
 import time
 from collections.abc import Callable
+from enum import Enum
 from typing import Final, Protocol
 
 import zmq
@@ -28,6 +29,18 @@ WAIT_S: Final = 60.0
 LOOK_AGAIN_S: Final = 0.02
 # Long enough for what is queued to leave, short enough for the end of a program.
 CLOSE_S: Final = 2.0
+# After jobs were sent, more of a burst are gathered for so long, unless somebody waits for one.
+GATHER_S: Final = 0.0005
+# The shortest sleep: it comes on top.
+LOOK_SOON_S: Final = 0.001
+
+
+class Rest(Enum):
+    """What the thread does about jobs that are to be sent."""
+
+    AWAKE = "looks before it sleeps"
+    GATHERING = "looks soon"
+    ASLEEP = "looks when it is woken"
 
 
 class Listener(Protocol):
@@ -44,6 +57,15 @@ class Listener(Protocol):
 
     def on_tick(self, now: float) -> float | None:
         """Time has passed; give the seconds after which to be called again at the latest."""
+
+    def acknowledge(self, now: float, *, hold: bool) -> None:
+        """There is time to send: say what has come, unless it may wait for more."""
+
+    def fill(self) -> None:
+        """There is time to send: hand over the jobs that may go."""
+
+    def has_more(self) -> bool:
+        """Whether there are jobs that may go."""
 
     def leave_if_idle(self) -> bool:
         """The broker died: whether nobody misses it, and this connection is forgotten."""
@@ -80,6 +102,10 @@ class Connection:
         self._error: BaseException | None = None
         self._closing = self._abandoned = False
         self._open = False
+        self._rest, self._hurried = Rest.AWAKE, False
+        self._gather_until = 0.0
+        # Whether a broker has ever welcomed us, and nothing has ended us since.
+        self.greeted = False
         self.alive = True
         self._thread = threading.Thread(target=self._run, name="grn-client", daemon=True)
 
@@ -102,12 +128,25 @@ class Connection:
         with self._waking:
             if messages and self._open and self._link is not None:
                 self._link.queue(messages)
-                self.wake()
+                if self._rest is not Rest.AWAKE:
+                    self.wake()
+
+    def nudge(self) -> None:
+        """There are jobs to send, at the latest when those of a burst are gathered."""
+        if self._rest is Rest.ASLEEP:
+            self.wake()
+
+    def hurry(self) -> None:
+        """Somebody waits for a job that is still to be sent."""
+        self._hurried = True  # before the look: the thread looks at it after it has lain down
+        if self._rest is not Rest.AWAKE:
+            self.wake()
 
     def wake(self) -> None:
         """Let the thread look at what has changed."""
         with self._waking:  # its descriptor must not be closed, and used again, meanwhile
             if self.alive:
+                self._rest = Rest.AWAKE  # before it is: afterwards it may sleep again
                 os.eventfd_write(self._wakeup, 1)
 
     @property
@@ -141,7 +180,7 @@ class Connection:
             self._error = error
         finally:
             with self._waking:
-                self.alive = self._open = False
+                self.alive = self._open = self.greeted = False
                 os.close(self._wakeup)
             context.term()
             if self._error is not None and not self._closing:
@@ -197,11 +236,12 @@ class Connection:
         """Speak until the broker dies; True if it had welcomed us, or all is over."""
         welcomed = False
         while True:
-            link.flush()
+            self._send(link)
             # Asked after sending: the wakeup may have told of the last message and the end.
             if self._abandoned or (self._closing and not (self._open and link.busy)):
                 return True
-            turn = link.wait(self._timeout(outage))
+            turn = link.wait(self._lie_down(link, self._timeout(outage)))
+            self._rest = Rest.AWAKE
             if turn.cut:
                 outage = self._cut(link, outage)
             if turn.connected:
@@ -210,6 +250,33 @@ class Connection:
                 welcomed = True
             if turn.broker_died and not turn.readable:
                 return welcomed
+
+    def _send(self, link: Link) -> None:
+        """Send messages, and the jobs that were gathered or that somebody waits for."""
+        now = time.monotonic()
+        hurried, self._hurried = self._hurried, False
+        gathering = now < self._gather_until and not self._closing
+        if self._open:
+            self._listener.acknowledge(now, hold=gathering)
+            if hurried or not gathering:
+                self._listener.fill()
+        if link.flush():
+            self._gather_until = now + GATHER_S
+
+    def _lie_down(self, link: Link, timeout_s: float | None) -> float | None:
+        """Give the seconds to sleep; none if there is more to do.
+
+        Others give us work first and then look whether we sleep; so the order here is crucial.
+        """
+        gather = time.monotonic() < self._gather_until
+        self._rest = Rest.GATHERING if gather else Rest.ASLEEP
+        more = not gather and self._open and self._listener.has_more()
+        if more or self._hurried or link.has_news:
+            self._rest = Rest.AWAKE
+            return 0.0
+        if not gather:
+            return timeout_s
+        return LOOK_SOON_S if timeout_s is None else min(timeout_s, LOOK_SOON_S)
 
     def _timeout(self, outage: Outage) -> float | None:
         asked = self._listener.on_tick(time.monotonic())
@@ -264,5 +331,8 @@ class Connection:
         outage.over()
         with self._waking:
             self._open = True
+            if self._link is not None:
+                self._link.takes_calls = welcome.protocol >= wire.PROTOCOL
         self._listener.on_welcome(welcome)
+        self.greeted = True
         self._greeted.set()

@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import re
 import resource
 import sys
 import time
@@ -32,6 +33,7 @@ _X_OPTIONS: Final = (
     "showrefcount",
     "utf8",
 )
+_UMASK: Final = re.compile(rb"^Umask:\s*([0-7]+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +146,13 @@ def _interpreter_flags() -> tuple[str, ...]:
 def umask() -> int:
     """Read the umask without changing it: setting it would race with other threads."""
     try:
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("Umask:"):
-                return int(line.split()[1], 8)
+        status = os.open("/proc/self/status", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            found = _UMASK.search(os.read(status, 256))  # it stands in the second line
+        finally:
+            os.close(status)
+        if found is not None:
+            return int(found[1], 8)
     except OSError:
         pass
     umask = os.umask(0o077)
@@ -154,14 +160,21 @@ def umask() -> int:
     return umask
 
 
+def _limit_names() -> dict[int, str]:
+    """By number, for some have two names: the first counts."""
+    names: dict[int, str] = {}
+    for name in sorted(dir(resource)):
+        if name.startswith("RLIMIT_"):
+            names.setdefault(getattr(resource, name), name)
+    return names
+
+
+_LIMITS: Final = _limit_names()
+
+
 def limits() -> tuple[Limit, ...]:
-    names = sorted(name for name in dir(resource) if name.startswith("RLIMIT_"))
-    unique: dict[int, Limit] = {}
-    for name in names:
-        number = getattr(resource, name)
-        if number not in unique:
-            unique[number] = (name, *resource.getrlimit(number))
-    return tuple(unique.values())
+    """Read the limits of this process, each by one of its names."""
+    return tuple([(name, *resource.getrlimit(number)) for number, name in _LIMITS.items()])
 
 
 def _set_environment(wanted: Mapping[str, str]) -> None:

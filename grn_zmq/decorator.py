@@ -11,6 +11,7 @@ from .naming import type_of_function
 from .options import JobOptions
 
 if TYPE_CHECKING:
+    from .describing import Describer
     from .futures import Future
 
 P = ParamSpec("P")
@@ -21,6 +22,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 class JobFunction(Generic[P, R]):
     """A function whose calls are jobs. Made by `grn.job`."""
 
+    # Not in `__dict__`: that is copied by whoever wraps a job, and may travel.
+    __slots__ = ("__dict__", "__weakref__", "describer")
+
+    describer: "Describer | None"
     __wrapped__: Callable[P, R]
     __name__: str
     __qualname__: str
@@ -43,6 +48,7 @@ class JobFunction(Generic[P, R]):
         self.options = options
         self.stand_in = stand_in
         self.job_type = options.type or type_of_function(function)
+        self.describer = None
         if inspect.iscoroutinefunction(function):
             _mark_coroutine_function(self)
 

@@ -4,25 +4,18 @@ import concurrent.futures
 import threading
 from collections import deque
 from collections.abc import Callable
-from functools import partial
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
-from .calling import cancel_all, check_shipped
+from .calling import cancel_all, prepare
 from .client import this_client
 from .decorator import JobFunction
 from .futures import Future
 from .options import JobOptions
-from .records import Blob, JobSpec
-from .submission import describe_call, drop_arguments
+from .pending import Pending
+from .submission import drop_arguments
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-class _Task(NamedTuple):
-    spec: JobSpec
-    blobs: tuple[Blob, ...]
-    future: Future[Any]
 
 
 class Executor(concurrent.futures.Executor):
@@ -41,37 +34,35 @@ class Executor(concurrent.futures.Executor):
             raise ValueError("inline=True runs in the caller: an executor cannot")
         self._max_workers = max_workers
         self._changed = threading.Condition(threading.RLock())
-        self._held: deque[_Task] = deque()
+        self._held: deque[Pending] = deque()
         self._unfinished: set[concurrent.futures.Future[Any]] = set()
+        self._last: JobFunction[..., Any] | None = None
         self._shut = self._starting = False
 
     def submit(
         self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
     ) -> concurrent.futures.Future[T]:
         """Queue a call of `fn` as a job; its arguments are pickled here and now."""
-        job = fn if isinstance(fn, JobFunction) else JobFunction(fn, self._options)
-        check_shipped(job)
         self._check_open()
         client = this_client()
-        client.connect()
-        described = describe_call(
-            job,
-            job.stand_in,
-            job.job_type,
-            job.options,
-            args,
-            kwargs,
-            session=client.parcel_session,
-        )
-        future: Future[T] = Future(described[0].job_id, client)
-        task = _Task(*described, future)
+        pending = prepare(client, self._job_of(fn), args, kwargs)
+        future: Future[T] = pending.future
         with self._changed:
             self._check_open()
-            future.withdraw = partial(self._withdraw, task)
-            self._held.append(task)
+            future.withdraw = self._withdraw
+            self._held.append(pending)
             client.drains.add(self._drain)
             self._start_held()
         return future
+
+    def _job_of(self, function: Callable[..., Any]) -> JobFunction[..., Any]:
+        """Decorate a function, but not again and again while it is the same."""
+        if isinstance(function, JobFunction):
+            return function
+        last = self._last
+        if last is None or last.grn_function is not function:
+            last = self._last = JobFunction(function, self._options)
+        return last
 
     def _check_open(self) -> None:
         if self._shut:
@@ -89,7 +80,7 @@ class Executor(concurrent.futures.Executor):
         finally:
             self._starting = False
 
-    def _start(self, task: _Task) -> None:
+    def _start(self, task: Pending) -> None:
         client = this_client()
         if client.giving_up:
             task.future.settle_cancelled()
@@ -97,7 +88,7 @@ class Executor(concurrent.futures.Executor):
         self._unfinished.add(task.future)
         task.future.add_done_callback(self._finished)
         try:
-            client.submit(task.spec, task.blobs, task.future)
+            client.submit_all((task,))
         except Exception as error:  # whatever it is, its task must not stay unfinished
             task.future.fail(error)
 
@@ -112,15 +103,16 @@ class Executor(concurrent.futures.Executor):
         with self._changed:
             self._changed.wait_for(lambda: not self._unfinished and not self._held)
 
-    def _withdraw(self, task: _Task) -> bool:
+    def _withdraw(self, job_id: str) -> bool:
         """Take back a task that was not handed over yet."""
         with self._changed:
-            if task not in self._held:
-                return False
-            self._held.remove(task)
-            drop_arguments(task.spec)
-            self._changed.notify_all()
-            return True
+            for task in self._held:
+                if task.job_id == job_id:
+                    self._held.remove(task)
+                    drop_arguments(task.spec)
+                    self._changed.notify_all()
+                    return True
+            return False
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more; end what has not begun if asked to; wait for the rest."""

@@ -4,30 +4,26 @@ All of it may come twice: what was done already is not done again, but always an
 Whatever runs code of the user is handed to the openers.
 """
 
-import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from . import wire
-from .batches import parts
+from .batches import IDS_PER_MESSAGE, parts
+from .endings import Endings
 from .errors import BrokerUnavailable, GrnError, ResultExpired, UnknownJob
 from .failpoints import failpoint
 from .openers import Task
-from .outcomes import open_outcome, warn_about
-from .parcels import find_parcels
-from .payload import Payload
 from .pending import Pending
-from .records import Begun, Outcome
+from .records import Begun
 from .refusals import refusal
 from .submission import drop_arguments
 
 if TYPE_CHECKING:
     from .client import Client
 
-# What one message may name; see the limit of lists in `codec.py`.
-IDS_PER_MESSAGE: Final = 1000
 # How often to look for jobs of which nothing was heard for long.
 LOOK_S: Final = 5.0
 
@@ -37,12 +33,17 @@ class Hearing:
 
     def __init__(self, client: "Client") -> None:
         self._client = client
+        self.endings = Endings(client)
         self._look_at = 0.0
 
     def on_message(self, message: wire.Message) -> None:
         match message:
+            case wire.Taken():
+                self._on_taken(zip(message.job_ids, count(message.first), strict=False))
+            case wire.Values():
+                self.endings.on_values(message)
             case wire.Accepted():
-                self._on_accepted(message)
+                self._on_taken((one.job_id, one.number) for one in message.jobs)
             case wire.Want():
                 self._on_want(message)
             case wire.Started():
@@ -54,9 +55,9 @@ class Hearing:
             case wire.Cancelling():
                 for job_id in message.job_ids:
                     if pending := self._heard_of(job_id):
-                        pending.cancel_taken.set()
+                        pending.take_cancel()
             case wire.Ended():
-                self._on_ended(message)
+                self.endings.on_ended(message)
             case wire.Refused():
                 self._on_refused(message)
             case (
@@ -71,8 +72,8 @@ class Hearing:
     def on_welcome(self, welcome: wire.Welcome) -> None:
         """Say again what this broker may not know: it is new, or the stream was cut."""
         with self._client.lock:
-            self._client.forget_sent_blobs()
-            self._client.window.restart(welcome.credits)
+            self._client.sending.restart(welcome.credits)
+            self.endings.forget_received()
             self._repeat(list(self._client.pending.values()))
             for pending in self._client.pending.values():
                 pending.heard(time.monotonic())
@@ -80,14 +81,14 @@ class Hearing:
                 self._client.send(self._client.questions.open)
 
     def _repeat(self, jobs: list[Pending]) -> None:
-        self._client.send_waiting()
+        self._client.sending.send_waiting()
         live = [one for one in jobs if not one.ended]
-        accepted = [one for one in live if one.accepted.is_set()]
-        for part in parts([one.future.job_id for one in accepted], IDS_PER_MESSAGE):
+        accepted = [one for one in live if one.is_accepted]
+        for part in parts([one.job_id for one in accepted], IDS_PER_MESSAGE):
             self._client.send(wire.Attach(part))
         for pending in live:
-            if pending.cancelling and not pending.cancel_taken.is_set():
-                self._client.send(wire.Cancel((pending.future.job_id,), pending.interrupt))
+            if pending.cancelling and not pending.is_cancel_taken:
+                self._client.send(wire.Cancel((pending.job_id,), pending.interrupt))
             if pending.released is not None:
                 self._client.send(wire.Release((pending.released,)))
 
@@ -100,13 +101,25 @@ class Hearing:
             self._look_at = now + LOOK_S
             with self._client.lock:
                 due = [one for one in self._client.pending.values() if one.pull_at <= now]
-                unanswered = self._client.window.is_unanswered
-                self._client.send_jobs([one for one in due if unanswered(one.future.job_id)])
+                unanswered = self._client.sending.window.is_unanswered
+                self._client.sending.send_jobs([one for one in due if unanswered(one)])
                 self._repeat(due)
                 for pending in due:
                     pending.pulled(now)
         left = self._look_at - now
         return left if soon is None else min(soon, left)
+
+    def acknowledge(self, now: float, *, hold: bool) -> None:
+        self.endings.acknowledge(now, hold=hold)
+
+    def fill(self) -> None:
+        """Let the jobs go for which there are credits."""
+        if self.has_more():
+            self._client.sending.send_waiting()
+
+    def has_more(self) -> bool:
+        """Whether there are jobs for which there are credits."""
+        return self._client.sending.window.ready
 
     def leave_if_idle(self) -> bool:
         with self._client.lock:
@@ -124,8 +137,8 @@ class Hearing:
         with self._client.lock:
             lost = [one for one in self._client.pending.values() if not one.ended]
             for pending in lost:
-                del self._client.pending[pending.future.job_id]
-            self._client.window.clear()
+                del self._client.pending[pending.job_id]
+            self._client.sending.window.clear()
         for pending in lost:
             run(partial(pending.fail, _of_job(error, pending)))
         self._client.questions.answer(_as_unavailable(error))
@@ -136,19 +149,17 @@ class Hearing:
             pending.heard(time.monotonic())
         return pending
 
-    def _on_accepted(self, message: wire.Accepted) -> None:
+    def _on_taken(self, numbered: Iterable[tuple[str, int]]) -> None:
         failpoint("client.accepted")
+        now = time.monotonic()
         with self._client.lock:
-            for one in message.jobs:
-                if pending := self._heard_of(one.job_id):
-                    pending.number = one.number
-                    pending.accepted.set()
-            self._answered(tuple(one.job_id for one in message.jobs))
-
-    def _answered(self, job_ids: tuple[str, ...]) -> None:
-        """These need no credits any more: others may go."""
-        self._client.window.answered(job_ids)
-        self._client.send_waiting()
+            known, window = self._client.pending, self._client.sending.window
+            for job_id, number in numbered:
+                if pending := known.get(job_id):
+                    pending.number = number
+                    pending.heard(now)
+                    window.answered(pending)
+                    pending.accept()
 
     def _on_want(self, message: wire.Want) -> None:
         with self._client.lock:
@@ -169,42 +180,6 @@ class Hearing:
         elif pending.begun is not None:
             pending.begun.put(begun)
 
-    def _on_ended(self, message: wire.Ended) -> None:
-        job_ids = tuple(one.job_id for one in message.outcomes)
-        for outcome in message.outcomes:
-            self._client.output.forget(outcome.job_id)
-            with self._client.lock:
-                pending = self._client.pending.get(outcome.job_id)
-                if pending is None or pending.ended:
-                    continue
-                pending.ended = True
-            # The file is opened before the outcome is acknowledged, for then it may go.
-            payload = _payload(outcome)
-            self._client.openers.put(partial(self._settle, pending, outcome, payload))
-        failpoint("client.ended")
-        with self._client.lock:
-            self._client.send(wire.Received(job_ids))
-            self._answered(job_ids)
-
-    def _settle(self, pending: Pending, outcome: Outcome, payload: Payload | None) -> None:
-        future = pending.future
-        future.outcome = outcome
-        if outcome.outcome == "cancelled":
-            self._forget(pending)
-            future.settle_cancelled()
-        else:
-            value, error = open_outcome(outcome, pending.spec, payload)
-            # Before what its caller prints.
-            self._client.reporter.job_ended(outcome, pending.spec)
-            self._forget(pending)
-            future.settle(outcome, value, error)
-            warn_about(outcome, pending.spec)
-        pending.let_go()
-
-    def _forget(self, pending: Pending) -> None:
-        with self._client.lock:
-            self._client.pending.pop(pending.future.job_id, None)
-
     def _on_refused(self, message: wire.Refused) -> None:
         asked = not message.job_ids
         if asked and not self._client.questions.answer(refusal(message.reason, message.text)):
@@ -217,19 +192,11 @@ class Hearing:
                 if pending is None or pending.ended:
                     continue
                 del self._client.pending[job_id]
+                self._client.sending.window.answered(pending)
             if message.reason not in ("unknown-job", "result-expired"):
                 drop_arguments(pending.spec)
             error = _refusal(message, job_id)
             self._client.openers.put(partial(pending.fail, error))
-        with self._client.lock:
-            self._answered(message.job_ids)
-
-    def withdrawn(self, pending: Pending) -> None:
-        """It was cancelled before any broker heard of it."""
-        self._forget(pending)
-        drop_arguments(pending.spec)
-        pending.future.settle_cancelled()
-        pending.let_go()
 
 
 def _as_unavailable(error: BaseException) -> BaseException:
@@ -242,8 +209,8 @@ def _of_job(error: BaseException, pending: Pending) -> BaseException:
     """The same for each job: what became of it, and how to hear of it later."""
     if not isinstance(error, BrokerUnavailable):
         return _as_unavailable(error)
-    job_id = pending.future.job_id
-    valid = "stays valid" if pending.accepted.is_set() else "may have been accepted"
+    job_id = pending.job_id
+    valid = "stays valid" if pending.is_accepted else "may have been accepted"
     return BrokerUnavailable(
         f"{error.reason}; job {job_id} {valid}, and when a broker is back "
         f"`grn.attach({job_id!r})` tells how it ended"
@@ -258,13 +225,3 @@ def _refusal(message: wire.Refused, job_id: str) -> Exception:
             return ResultExpired(job_id, message.text)
         case reason:
             return refusal(reason, message.text)
-
-
-def _payload(outcome: Outcome) -> Payload | None:
-    """What the job gave, without opening it; None if it was let go."""
-    if not outcome.token:
-        return outcome.payload
-    try:
-        return find_parcels(os.environ).read(outcome.token)
-    except (OSError, ValueError):
-        return None

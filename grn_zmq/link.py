@@ -17,14 +17,16 @@ from . import wire
 from .batches import share_of_message
 from .discovery import Address
 from .failpoints import failpoint
+from .pending import Pending
 from .records import JobSpec
+from .templates import Template
 
 MAX_BATCH_BYTES: Final = 8 << 20
 LINGER_MS: Final = 500
 # What could not be sent is tried again so soon: the socket has no event for that.
 SEND_AGAIN_MS: Final = 10
 
-Outgoing = wire.Message | JobSpec
+Outgoing = wire.Message | Pending
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,8 @@ class Link:
         self._refuse = refuse
         self._queued: deque[Outgoing] = deque()
         self._unsent: deque[tuple[wire.Frames, bool]] = deque()
+        # Whether this broker knows the message for many like calls.
+        self.takes_calls = False
         self._socket = context.socket(zmq.DEALER)
         self._socket.setsockopt(zmq.IMMEDIATE, 1)
         self._socket.setsockopt(zmq.SNDHWM, 0)
@@ -79,6 +83,11 @@ class Link:
     def queue(self, messages: Sequence[Outgoing]) -> None:
         """Send later, from the thread of this link; jobs in a row travel in one message."""
         self._queued.extend(messages)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether something was queued since the last flush."""
+        return bool(self._queued)
 
     @property
     def busy(self) -> bool:
@@ -111,8 +120,9 @@ class Link:
         while self._monitor.poll(0):
             yield recv_monitor_message(self._monitor)["event"]
 
-    def flush(self) -> None:
-        """Send what is queued, as far as the socket takes it."""
+    def flush(self) -> bool:
+        """Send what is queued, as far as the socket takes it; True if jobs were sent."""
+        sent_jobs = False
         while self.busy:
             if not self._unsent:
                 self._unsent.extend(self._frames(self._next_message()))
@@ -121,10 +131,12 @@ class Link:
             try:
                 self._socket.send_multipart(frames, flags=zmq.DONTWAIT)
             except zmq.Again:
-                return
+                return sent_jobs
             self._unsent.popleft()
             if is_submit:
+                sent_jobs = True
                 failpoint("client.submit.sent")
+        return sent_jobs
 
     def messages(self) -> Iterator[wire.Message]:
         """Give what has come.
@@ -147,37 +159,62 @@ class Link:
         if self._pidfd >= 0:
             os.close(self._pidfd)
 
-    def _next_message(self) -> wire.Message:
+    def _next_message(self) -> Outgoing | list[Pending]:
+        """Give a message, or the jobs that travel together in the next one."""
         first = self._queued.popleft()
-        if not isinstance(first, JobSpec):
+        if not isinstance(first, Pending):
             return first
-        jobs, filled = [first], _share(first)
-        while self._queued and len(jobs) < wire.MAX_JOBS_PER_MESSAGE:
+        template = first.template if self.takes_calls else None
+        most = wire.MAX_JOBS_PER_MESSAGE if template is None else wire.MAX_CALLS_PER_MESSAGE
+        jobs, filled = [first], _share(first, template)
+        while self._queued and len(jobs) < most:
             following = self._queued[0]
-            if not isinstance(following, JobSpec):
+            if not isinstance(following, Pending):
                 break
-            filled += _share(following)
+            if self.takes_calls and following.template is not template:
+                break
+            filled += _share(following, template)
             if filled > 1.0:
                 break
             jobs.append(following)
             self._queued.popleft()
-        return wire.Submit(tuple(jobs))
+        return jobs
 
-    def _frames(self, message: wire.Message) -> list[tuple[wire.Frames, bool]]:
+    def _frames(self, message: Outgoing | list[Pending]) -> list[tuple[wire.Frames, bool]]:
         """Encode a message; a job that cannot be said is refused here, and it alone."""
-        jobs = message.jobs if isinstance(message, wire.Submit) else ()
+        if isinstance(message, Pending):
+            message = [message]
+        jobs = message if isinstance(message, list) else []
         try:
-            return [(wire.encode(message), bool(jobs))]
+            said = self._in_words(jobs) if isinstance(message, list) else message
+            return [(wire.encode(said), bool(jobs))]
         except ValueError as error:  # BadMessage, or text that is no Unicode
             if len(jobs) > 1:
-                return [one for job in jobs for one in self._frames(wire.Submit((job,)))]
+                return [one for job in jobs for one in self._frames(job)]
             ids = tuple(job.job_id for job in jobs)
             self._refuse(wire.Refused("bad-request", f"cannot be sent: {error}", ids))
             return []
 
+    def _in_words(self, jobs: list[Pending]) -> wire.Message:
+        template = jobs[0].template
+        if template is None or not self.takes_calls:
+            return wire.Submit(tuple(one.spec for one in jobs if one.spec is not None))
+        return wire.Calls(
+            template.like,
+            tuple([one.job_id for one in jobs]),
+            tuple([one.payload for one in jobs]),
+        )
 
-def _share(spec: JobSpec) -> float:
+
+def _share(job: Pending, template: Template | None) -> float:
     """The part of one message that a job takes, at most; large arguments travel alone."""
+    if template is not None:
+        return len(job.payload) / MAX_BATCH_BYTES
+    spec = job.spec
+    return 0.0 if spec is None else _share_of_spec(spec)
+
+
+def _share_of_spec(spec: JobSpec) -> float:
     values = (text for text in spec.by.values() if isinstance(text, str))
     texts = (spec.job_type, spec.name, spec.stdin, *spec.by, *values, *spec.retry_on)
     texts += (spec.title, spec.on_end, *spec.after, *spec.after_any)

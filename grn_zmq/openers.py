@@ -29,10 +29,10 @@ class Openers:
         self._idle = 0
         self._threads: set[int] = set()
 
-    def put(self, task: Task) -> None:
-        """Run this soon, in a thread of ours."""
+    def put(self, *tasks: Task) -> None:
+        """Run these soon, in a thread of ours."""
         with self._changed:
-            self._tasks.append(task)
+            self._tasks.extend(tasks)
             if self._idle:
                 self._changed.notify()
             elif not self._threads:
@@ -66,6 +66,8 @@ class Openers:
 
     def _run(self) -> None:
         me = threading.get_ident()
+        with self._changed:
+            pass  # from here on it is known who we are
         while task := self._next(me):
             try:
                 task()
@@ -75,18 +77,27 @@ class Openers:
 
     def _next(self, me: int) -> Task | None:
         """Give the next task, or None if there was none for long."""
+        try:
+            # Without the lock while there is more: as a rule they come in batches.
+            task = self._tasks.popleft()
+            self._busy_since[me] = time.monotonic()
+            return task
+        except IndexError:
+            return self._wait(me)
+
+    def _wait(self, me: int) -> Task | None:
         with self._changed:
             self._busy_since.pop(me, None)
             self._idle += 1
-            found = bool(self._tasks) or self._changed.wait_for(
-                lambda: bool(self._tasks), timeout=IDLE_S
-            )
+            self._changed.wait_for(lambda: bool(self._tasks), timeout=IDLE_S)
             self._idle -= 1
-            if not found:
+            try:
+                task = self._tasks.popleft()
+            except IndexError:  # none for long, or another thread was first and goes on
                 self._threads.discard(me)
                 return None
             self._busy_since[me] = time.monotonic()
-            return self._tasks.popleft()
+            return task
 
 
 def _log() -> None:

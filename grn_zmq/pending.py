@@ -1,14 +1,12 @@
-"""What a client has still to hear about its jobs, and what it may send meanwhile."""
+"""What a client has still to hear about its jobs."""
 
 import queue
 import threading
-from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from .futures import Future
-from .limits import CREDITS
 from .records import Begun, Blob, JobSpec, Released
+from .templates import Template
 
 # When nothing was heard of a job for so long, ask; and less and less often. A broker that reads
 # an old greeting after a new one answers elsewhere: this is sooner than it gives a client up.
@@ -16,34 +14,125 @@ PULL_S: Final = 10.0
 MOST_PULL_S: Final = 300.0
 
 
-@dataclass(slots=True)
 class Pending:
-    """A job this process still has to hear about."""
+    """A job this process still has to hear about.
 
-    spec: JobSpec | None
-    future: Future[Any]
-    blobs: tuple[Blob, ...] = ()
-    # By which people know it, once it is accepted.
-    number: int = 0
-    accepted: threading.Event = field(default_factory=threading.Event)
-    cancel_taken: threading.Event = field(default_factory=threading.Event)
-    begun: "queue.SimpleQueue[Begun | None] | None" = None
-    last_begun: Begun | None = None
-    released: Released | None = None
-    abandoned: bool = False
-    # Asked to end; and whether by SIGINT first.
-    cancelling: bool = False
-    interrupt: bool = False
-    # The broker has told how it ended; its value is being opened.
-    ended: bool = False
-    pull_at: float = float("inf")
-    pull_s: float = PULL_S
+    There may be many thousands: of a call only its template and payload are kept, and what few
+    of them need is made when it is asked for.
+    """
+
+    __slots__ = (
+        "_accepted",
+        "_cancel_taken",
+        "_spec",
+        "abandoned",
+        "begun",
+        "blobs",
+        "cancelling",
+        "ended",
+        "ever_sent",
+        "future",
+        "interrupt",
+        "is_accepted",
+        "is_cancel_taken",
+        "job_id",
+        "last_begun",
+        "number",
+        "payload",
+        "pull_at",
+        "pull_s",
+        "released",
+        "template",
+        "waits",
+    )
+
+    def __init__(
+        self,
+        spec: JobSpec | None,
+        future: Future[Any],
+        blobs: tuple[Blob, ...] = (),
+        template: Template | None = None,
+        payload: bytes = b"",
+    ) -> None:
+        """Take note of a job: by its own description, or as one of many like calls.
+
+        Args:
+            spec: None for a call that has a template, and for a job of somebody else.
+        """
+        self._spec = spec
+        self.template = template
+        self.payload = payload
+        self.blobs = blobs if template is None else template.blobs
+        self.future = future
+        self.job_id = future.job_id
+        # By which people know it, once it is accepted.
+        self.number = 0
+        self.is_accepted = self.is_cancel_taken = False
+        self._accepted: threading.Event | None = None
+        self._cancel_taken: threading.Event | None = None
+        self.begun: queue.SimpleQueue[Begun | None] | None = None
+        self.last_begun: Begun | None = None
+        self.released: Released | None = None
+        self.abandoned = False
+        # Asked to end; and whether by SIGINT first.
+        self.cancelling = self.interrupt = False
+        # The broker has told how it ended; its value is being opened.
+        self.ended = False
+        # Still to be sent; and whether any broker may have heard of it.
+        self.waits = self.ever_sent = False
+        self.pull_at = float("inf")
+        self.pull_s = PULL_S
+
+    @property
+    def spec(self) -> JobSpec | None:
+        """How the job was described; None for one that somebody else has submitted."""
+        if self._spec is None and self.template is not None:
+            self._spec = self.template.spec(self.job_id, self.payload)
+        return self._spec
+
+    @property
+    def like(self) -> JobSpec | None:
+        """The same, where id and payload do not matter; costs nothing."""
+        return self._spec if self.template is None else self.template.like
+
+    @property
+    def accepted(self) -> threading.Event:
+        """For who waits until the broker has it, or will never have it."""
+        # The lock of the future is at hand, and nobody waits under it.
+        with self.future._condition:
+            if self._accepted is None:
+                self._accepted = threading.Event()
+        if self.is_accepted:
+            self._accepted.set()
+        return self._accepted
+
+    @property
+    def cancel_taken(self) -> threading.Event:
+        """For who waits until the broker has decided about its cancellation."""
+        with self.future._condition:
+            if self._cancel_taken is None:
+                self._cancel_taken = threading.Event()
+        if self.is_cancel_taken:
+            self._cancel_taken.set()
+        return self._cancel_taken
+
+    def accept(self) -> None:
+        """The broker has it safe, or nothing more will be heard of it."""
+        self.is_accepted = True  # before the look: who makes the event looks after that
+        if self._accepted is not None:
+            self._accepted.set()
+
+    def take_cancel(self) -> None:
+        """The broker has decided about its cancellation, or it has ended."""
+        self.is_cancel_taken = True
+        if self._cancel_taken is not None:
+            self._cancel_taken.set()
 
     @property
     def awaited(self) -> bool:
         """Whether a program that ends normally waits for it: not for what it has released."""
-        attached = self.spec is not None and not self.spec.detached
-        return attached and self.released is None
+        like = self.like
+        return like is not None and not like.detached and self.released is None
 
     def heard(self, now: float) -> None:
         """The broker spoke of it: no need to ask for a while."""
@@ -70,57 +159,7 @@ class Pending:
 
     def let_go(self) -> None:
         """Wake everyone who waits for a step of a job that has ended."""
-        self.accepted.set()
-        self.cancel_taken.set()
+        self.accept()
+        self.take_cancel()
         if self.begun is not None:
             self.begun.put(None)
-
-
-class Window:
-    """Which jobs may be on their way: as many without answer as the broker gave credits."""
-
-    def __init__(self) -> None:
-        self._credits = CREDITS
-        self._waiting: dict[str, None] = {}
-        self._unanswered: dict[str, None] = {}
-        self._ever_sent: set[str] = set()
-
-    def add(self, job_id: str) -> None:
-        self._waiting[job_id] = None
-
-    def take(self) -> list[str]:
-        """Give those that may be sent now, in the order in which they were added."""
-        room = self._credits - len(self._unanswered)
-        taken = [one for one, _ in zip(self._waiting, range(room), strict=False)]
-        for job_id in taken:
-            del self._waiting[job_id]
-            self._unanswered[job_id] = None
-        self._ever_sent.update(taken)
-        return taken
-
-    def answered(self, job_ids: Iterable[str]) -> None:
-        """The broker has these, or does not want them."""
-        for job_id in job_ids:
-            self._unanswered.pop(job_id, None)
-            self._waiting.pop(job_id, None)
-            self._ever_sent.discard(job_id)
-
-    def restart(self, granted: int) -> None:
-        """A new connection: what was not answered is sent again, first."""
-        self._credits = max(1, granted)
-        self._waiting = self._unanswered | self._waiting
-        self._unanswered = {}
-
-    def clear(self) -> None:
-        """All of them were given up."""
-        self.answered([*self._unanswered, *self._waiting])
-
-    def is_unanswered(self, job_id: str) -> bool:
-        return job_id in self._unanswered
-
-    def withdraw(self, job_id: str) -> bool:
-        """Take back a job; False if a broker may have it."""
-        if job_id in self._ever_sent or job_id not in self._waiting:
-            return False
-        del self._waiting[job_id]
-        return True

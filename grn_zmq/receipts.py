@@ -139,7 +139,7 @@ class Reporter:
         self._lock = threading.Lock()
 
     def job_ended(self, outcome: Outcome, spec: JobSpec | None) -> None:
-        if self._wanted():
+        if self.wanted():
             with self._lock:
                 lines = self._receipts.add(outcome, spec, time.monotonic())
             self._show(lines)
@@ -150,7 +150,8 @@ class Reporter:
             lines = self._receipts.rest()
         self._show(lines)
 
-    def _wanted(self) -> bool:
+    def wanted(self) -> bool:
+        """Whether anybody would read them."""
         if self._setting in ("0", "1"):
             return self._setting == "1"
         try:

@@ -2,22 +2,23 @@
 
 import inspect
 import os
-import sys
-import threading
-import uuid
+import pickle
+import random
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from contextvars import ContextVar
 from typing import Any, Final
 
 from .codec import MAX_BODY_BYTES
-from .context import Context, limits, umask
 from .errors import TooLarge
 from .naming import version_of_function
 from .options import JobOptions
 from .parcels import Spill, find_parcels
-from .payload import digest, dump_function, write_arguments
+from .payload import PROTOCOL, digest, dump_function, write_arguments
+from .plain import is_plain
 from .records import Blob, JobSpec, Scalar, require_scalar
+from .surroundings import surroundings
+from .templates import NO_ID, Template
 
 # The inline job this code runs in, if any; a shipped one names itself in the environment.
 inline_job: ContextVar[str] = ContextVar("inline_job", default="")
@@ -27,7 +28,19 @@ MAX_BLOB_BYTES: Final = MAX_BODY_BYTES
 
 
 def new_id() -> str:
-    return uuid.uuid4().hex
+    """128 random bits. Not from the system each time: that lets other threads go first."""
+    return f"{_random.getrandbits(128):032x}"
+
+
+def _seed() -> None:
+    global _random
+    _random = random.Random(os.urandom(64))
+
+
+_random: random.Random
+_seed()
+# A child must not make the ids that its parent makes.
+os.register_at_fork(after_in_child=_seed)
 
 
 def parent_id() -> str:
@@ -57,16 +70,48 @@ def describe_call(
         TooLarge: The function is larger than a message may be.
         DiskFull: There is no room for large arguments.
     """
+    code = ship(function, stand_in)
+    context = context_blob(options.env)
+    by = bind_by(function, options.by, args, kwargs)  # before large arguments are written
+    like = describe(
+        code,
+        context,
+        job_type=job_type,
+        options=options,
+        by=by,
+        parent=parent_id(),
+        detached=detached,
+        has_stand_in=stand_in is not None,
+        version=version_of_function(function),
+    )
+    payload, token = pack_arguments(args, kwargs, function, session, detached)
+    return Template(like, ()).spec(new_id(), payload, token), (code, context)
+
+
+def ship(function: Callable[..., Any], stand_in: Callable[..., Any] | None) -> Blob:
+    """Pickle a function and its stand-in."""
     shipped = dump_function(function, stand_in)
     if len(shipped) > MAX_BLOB_BYTES:
         raise TooLarge("the function", len(shipped), MAX_BLOB_BYTES)
-    code = Blob(digest(shipped), shipped)
-    context = context_blob(options.env)
-    by = bind_by(function, options.by, args, kwargs)  # before large arguments are written
+    return Blob(digest(shipped), shipped)
+
+
+def describe(
+    code: Blob,
+    context: Blob,
+    *,
+    job_type: str,
+    options: JobOptions,
+    by: dict[str, Scalar],
+    parent: str,
+    detached: bool,
+    has_stand_in: bool,
+    version: str,
+) -> JobSpec:
+    """Describe calls, all but the id and the arguments."""
     declared = options.declared
-    payload, token = pack_arguments(args, kwargs, function, session, detached)
-    spec = JobSpec(
-        job_id=new_id(),
+    return JobSpec(
+        job_id=NO_ID,
         job_type=job_type,
         name=options.name,
         kind="call",
@@ -74,24 +119,23 @@ def describe_call(
         policy=options.policy,
         function=code.digest,
         context=context.digest,
-        parent=parent_id(),
+        parent=parent,
         pin="",
         stdin="",
         detached=detached,
-        has_stand_in=stand_in is not None,
+        has_stand_in=has_stand_in,
         reuse=options.reuse,
-        version=version_of_function(function),
+        version=version,
         memory_bytes=options.memory_bytes,
         priority=options.priority,
         oom_retries=options.oom_retries,
         enforce=options.enforce,
-        payload=payload,
+        payload=b"",
         timeout_s=options.timeout_s,
         time_limit_s=options.time_limit_s,
         retries=options.retries,
         retry_on=options.retry_on,
         grace_s=options.grace_s,
-        token=token,
         exclusive=options.exclusive,
         on_end=options.on_end,
         gpus=declared.gpus,
@@ -101,7 +145,6 @@ def describe_call(
         # An environment may have none of the caller's variables but those it is told of.
         variables=dict(options.env) if options.environment else {},
     )
-    return spec, (code, context)
 
 
 def pack_arguments(
@@ -112,6 +155,8 @@ def pack_arguments(
     detached: bool,
 ) -> tuple[bytes, str]:
     """Give the pickled arguments, or the token of a file if they are large."""
+    if is_plain(args) and is_plain(kwargs.values()):
+        return pickle.dumps((args, kwargs), PROTOCOL), ""  # as cloudpickle would
     where = "disk" if detached else "shm"
     with closing(Spill(find_parcels(os.environ), session, where)) as spill:
         write_arguments(args, kwargs, function, spill)
@@ -164,42 +209,13 @@ def _scalar(name: str, value: Any) -> Scalar:
     return value
 
 
-# A fork may happen while another thread holds the lock: the child gets a new one.
-_last: tuple[tuple[Any, ...], Blob] | None = None
-_last_lock = threading.Lock()
-
-
-def _after_fork() -> None:
-    global _last_lock
-    _last_lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_after_fork)
-
-
 def context_blob(extra: Mapping[str, str], cwd: str = "") -> Blob:
     """Give this process's context; made anew only when something in it has changed.
 
     Args:
         cwd: Another directory to run in; nothing for that of this process.
     """
-    global _last
-    key = (
-        cwd,
-        cwd or os.getcwd(),
-        tuple(sys.path),
-        tuple(sys.argv),
-        umask(),
-        limits(),
-        dict(os.environ),
-        dict(extra),
-    )
-    with _last_lock:
-        if _last is not None and _last[0] == key:
-            return _last[1]
-        packed = Context.capture(extra, cwd).to_bytes()
-        if len(packed) > MAX_BLOB_BYTES:
-            raise TooLarge("the environment of the job", len(packed), MAX_BLOB_BYTES)
-        blob = Blob(digest(packed), packed)
-        _last = (key, blob)
-        return blob
+    blob = surroundings().context(extra, cwd)
+    if len(blob.data) > MAX_BLOB_BYTES:
+        raise TooLarge("the environment of the job", len(blob.data), MAX_BLOB_BYTES)
+    return blob

@@ -31,7 +31,7 @@ class OutputWriter:
 
     def forget(self, job_id: str) -> None:
         """The job has ended; nothing more will come."""
-        for stream in ("stdout", "stderr"):
+        for stream in ("stdout", "stderr") if self._decoders else ():
             self._decoders.pop((job_id, stream), None)
 
     def _text(self, job_id: str, stream: str, data: bytes) -> str:

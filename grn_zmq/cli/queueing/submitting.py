@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from ... import wire
-from ...batches import parts
+from ...batches import IDS_PER_MESSAGE, parts
 from ...client import this_client
 from ...errors import BrokerUnavailable, GrnError
 from ...futures import Future
-from ...hearing import IDS_PER_MESSAGE
 from ...pending import Pending
 from ...records import JobSpec
 from ...terminal import OutputWriter
