@@ -210,6 +210,7 @@ class BrokerServer:
         if now < self._look_at or self._listening.closed:
             return
         self._look_at = now + LOOK_S
+        self._parcels.sweep_kept()
         if not (self._listening.is_whole and self._lock.is_whole):
             logger.warning("our socket files are gone: making them anew")
             self._listening.bind_again()

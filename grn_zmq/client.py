@@ -31,6 +31,7 @@ from .paths import find_places
 from .pending import Pending, Window
 from .receipts import Reporter
 from .records import Blob, JobSpec, Released
+from .shelf import clear_shelves
 from .terminal import OutputWriter
 
 # Closures over data are new blobs with every call; forgetting only costs sending again.
@@ -306,6 +307,7 @@ class Client:
             self._lost_at = None
             self.session = uuid.uuid4().hex
             self.drop_parcel_lock()
+        clear_shelves()
 
     def drop_parcel_lock(self) -> None:
         """Also for a child after a fork: the lock is its parent's."""

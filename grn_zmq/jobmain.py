@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from . import caps, channel, frameworks, keeper
+from . import caps, channel, frameworks, keeper, shelf
 from .jobcall import answer_of, cap_of, flush, freshen, leave, teach_multiprocessing
 from .jobenv import JobEnvironment, texts_in
 from .peaks import reset_peak
@@ -113,16 +113,15 @@ class JobSide:
         frameworks.reset_counters()
         before_bytes = _peak_bytes()
         try:
-            header, body = self._call(packet, cap)
+            result = self._call(packet, cap)
         except BaseException as error:  # an interrupt between the function and the answer
-            header, body = answers.failure(error, packet.header)
+            result = answers.failure(error, packet.header)
         if os.getpid() != self.pid:
             os._exit(0)  # a fork inside the function came back from it
         os.umask(OWN_UMASK)
-        try:
-            header, body = answers.or_in_parcel((header, body), packet.header)
-        except BaseException as error:
-            header, body = answers.failure(error, packet.header)
+        header, body = answers.as_sent(result, packet.header)
+        del result  # it may hold the file of the arguments, which is free from now on
+        shelf.tidy_shelves()
         intact = flush() and _streams() == streams and _cwd() == cwd
         threads, children = threading.active_count() - 1, _has_children()
         header = {
@@ -131,6 +130,7 @@ class JobSide:
             "clean": intact and not threads and not children and self._can_go_on(),
             "before_bytes": before_bytes,
             "peak_bytes": _peak_bytes(),
+            "shelf_bytes": shelf.kept_bytes(),
             **frameworks.counters()._asdict(),
             **header,
         }

@@ -6,17 +6,17 @@ import sys
 import threading
 import uuid
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from contextvars import ContextVar
 from typing import Any, Final
 
 from .codec import MAX_BODY_BYTES
 from .context import Context, limits, umask
 from .errors import TooLarge
+from .limits import PARCEL_BYTES
 from .naming import version_of_function
 from .options import JobOptions
-from .parcels import Spill, find_parcels
-from .payload import digest, dump_function, write_arguments
+from .parcels import find_parcels
+from .payload import digest, dump_arguments, dump_function
 from .records import Blob, JobSpec, Scalar, require_scalar
 
 # The inline job this code runs in, if any; a shipped one names itself in the environment.
@@ -112,10 +112,11 @@ def pack_arguments(
     detached: bool,
 ) -> tuple[bytes, str]:
     """Give the pickled arguments, or the token of a file if they are large."""
+    packed = dump_arguments(args, kwargs, function)
+    if packed.size_bytes < PARCEL_BYTES:
+        return packed.joined(), ""
     where = "disk" if detached else "shm"
-    with closing(Spill(find_parcels(os.environ), session, where)) as spill:
-        write_arguments(args, kwargs, function, spill)
-        return spill.finish()
+    return b"", find_parcels(os.environ).pack(*packed, session(), where)
 
 
 def drop_arguments(spec: JobSpec | None) -> None:

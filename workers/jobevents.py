@@ -104,6 +104,8 @@ class Outcome:
     """The names of the exception's class and all its bases."""
     token: str = ""
     """The parcel that has the body, if that is large."""
+    shelf_bytes: int = 0
+    """What it keeps mapped for its next large results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,7 @@ def outcome_in(packet: channel.Packet) -> Outcome:
         body=packet.body,
         error_bases=_texts(header.get("error_bases")),
         token=_token(header.get("token")),
+        shelf_bytes=number_in(header, "shelf_bytes"),
     )
 
 

@@ -45,6 +45,7 @@ class JobProcess:
         self.keeper_pid = keeper.pid
         self.pid: int | None = None
         self.baseline_bytes = 0
+        self._own_bytes = self._shelf_bytes = 0
         self.exited = False
         self._keeper = keeper
         self._ctl: socket.socket | None = ctl
@@ -79,6 +80,8 @@ class JobProcess:
         If the process is ending, nothing happens, and Exited tells.
         """
         blob = b"" if run.function == self._sent else run.function_blob
+        # What it has mapped for large results is not the need of this run.
+        self.baseline_bytes = self._own_bytes + self._shelf_bytes
         header: dict[str, object] = {
             "job_id": run.job_id,
             "attempt": run.attempt,
@@ -217,6 +220,7 @@ class JobProcess:
             self.close()
             return []
         self._late = ""
+        self._shelf_bytes = outcome.shelf_bytes
         events = self._drain_pipes()
         self._close_pipes()
         return [*events, outcome]
@@ -224,7 +228,7 @@ class JobProcess:
     def _on_ready(self, header: Mapping[str, object]) -> list[Event]:
         self._ready = True
         self.pid = number_in(header, "pid")
-        self.baseline_bytes = number_in(header, "baseline_bytes")
+        self.baseline_bytes = self._own_bytes = number_in(header, "baseline_bytes")
         return [Ready(self.pid)]
 
     def _read_ctl(self) -> list[Event]:

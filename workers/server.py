@@ -310,7 +310,7 @@ class WorkerServer:
             payload=outcome.body,
             reusable=outcome.clean
             and self._pool.is_alone(key)
-            and self._sampler.kept_little(key),
+            and self._sampler.kept_little(key, outcome.shelf_bytes),
             asked_bytes=outcome.asked_bytes,
             counters=outcome.counters if of_device else None,
             peak_bytes=self._sampler.accounted_bytes(key),

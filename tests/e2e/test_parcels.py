@@ -29,7 +29,7 @@ def files() -> list[str]:
     parcels = find_parcels(os.environ)
     places = [place for place in (parcels.shm, parcels.disk) if place.is_dir()]
     found = (path.name for place in places for path in place.iterdir())
-    return [name for name in found if not name.endswith(".lock")]
+    return [name for name in found if not name.endswith(".lock") and name[:5] != "kept-"]
 
 
 def content(size: int) -> bytes:
