@@ -3,15 +3,20 @@
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
-from . import oom, tracebacks
+from . import oom, shelf, tracebacks
 from .frameworks import quietly
 from .limits import PARCEL_BYTES
 from .parcels import Parcels
 from .payload import Packed
+from .rereading import Readings
 from .units import format_bytes
 
 Result = tuple[dict[str, object], Packed]
+
+# Files of arguments that this process has mapped.
+readings: Final = Readings()
 
 
 def failure(error: BaseException, run: Mapping[str, object]) -> Result:
@@ -68,6 +73,13 @@ def _or_in_parcel(result: Result, run: Mapping[str, object]) -> tuple[dict[str, 
     else:
         token = parcels.write(body.pieces, session, where)
     return header | {"token": token}, b""
+
+
+def tidy() -> int:
+    """Let go of what the run had of files, and give what is kept of them for the next run."""
+    readings.tidy()
+    shelf.tidy_shelves()
+    return readings.resident_bytes + shelf.mapped_bytes()
 
 
 def parcels_of(run: Mapping[str, object]) -> Parcels:

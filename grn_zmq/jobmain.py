@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from . import caps, channel, frameworks, keeper, shelf
+from . import caps, channel, frameworks, keeper
 from .jobcall import answer_of, cap_of, flush, freshen, leave, teach_multiprocessing
 from .jobenv import JobEnvironment, texts_in
 from .peaks import reset_peak
@@ -120,8 +120,8 @@ class JobSide:
             os._exit(0)  # a fork inside the function came back from it
         os.umask(OWN_UMASK)
         header, body = answers.as_sent(result, packet.header)
-        del result  # it may hold the file of the arguments, which is free from now on
-        shelf.tidy_shelves()
+        del result  # it may hold the file of the arguments
+        kept_bytes = answers.tidy()
         intact = flush() and _streams() == streams and _cwd() == cwd
         threads, children = threading.active_count() - 1, _has_children()
         header = {
@@ -130,7 +130,7 @@ class JobSide:
             "clean": intact and not threads and not children and self._can_go_on(),
             "before_bytes": before_bytes,
             "peak_bytes": _peak_bytes(),
-            "shelf_bytes": shelf.kept_bytes(),
+            "kept_bytes": kept_bytes,
             **frameworks.counters()._asdict(),
             **header,
         }
@@ -247,7 +247,7 @@ def _parcel(header: Mapping[str, object]) -> memoryview:
     """The content of a run that was too large to be sent."""
     from . import answers
 
-    return answers.parcels_of(header).read(str(header["token"]))
+    return answers.readings.read(answers.parcels_of(header), str(header["token"]))
 
 
 def _list_in(header: Mapping[str, object], name: str) -> list[object]:

@@ -22,10 +22,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from .copying import Buffer
 from .errors import DiskFull, UnsafeDirectory
 from .paths import check_private, make_private, state_directory
 from .requiring import require_token
-from .shelf import Buffer, shelf_in
+from .shelf import shelf_in
 from .units import format_bytes
 
 SHARED_MEMORY: Final = Path("/dev/shm")
@@ -89,30 +90,19 @@ class Parcels:
         Raises:
             FileNotFoundError: It was let go.
         """
-        path = self._path(token)
-        check_private(path.parent)
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            facts = os.fstat(fd)
-            if not stat.S_ISREG(facts.st_mode) or facts.st_uid != os.geteuid():
-                raise UnsafeDirectory(f"{path} is not a file of yours: remove it")
-            if not facts.st_size:
-                return memoryview(b"")
-            return memoryview(mmap.mmap(fd, facts.st_size, access=mmap.ACCESS_COPY))
-        finally:
-            os.close(fd)
+        return map_parcel(*open_parcel(self.path(token)))
 
     def size_bytes(self, token: str) -> int | None:
         """How large a parcel is; None if there is none."""
         try:
-            return self._path(token).lstat().st_size
+            return self.path(token).lstat().st_size
         except OSError:
             return None
 
     def remove(self, token: str) -> None:
         """Let a parcel go; one that is gone already is none the less gone."""
         with contextlib.suppress(OSError):
-            self._path(token).unlink()
+            self.path(token).unlink()
 
     def hold(self, session: str) -> int:
         """Protect the parcels of this process from sweeps while the descriptor is open."""
@@ -168,7 +158,8 @@ class Parcels:
                 if not alive[owner]:
                     _unlink(path)
 
-    def _path(self, token: str) -> Path:
+    def path(self, token: str) -> Path:
+        """Where a parcel lies, if there is one."""
         require_token(token)
         return (self.shm if token.startswith("shm-") else self.disk) / token
 
@@ -291,6 +282,38 @@ class Draft:
             f"{self._path.parent}, where {format_bytes(free)} were free ({error.strerror}). "
             f"Make room there, or write a file elsewhere and pass its path",
         )
+
+
+def open_parcel(path: Path) -> tuple[int, int]:
+    """Open a parcel to read it, and give its size. Its writer lets it be while it is locked.
+
+    Raises:
+        FileNotFoundError: It was let go.
+    """
+    check_private(path.parent)
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        # A mapping has this lock, too, and lasts longer than the descriptor.
+        fcntl.flock(fd, fcntl.LOCK_SH)
+        facts, named = os.fstat(fd), path.lstat()
+        if not stat.S_ISREG(facts.st_mode) or facts.st_uid != os.geteuid():
+            raise UnsafeDirectory(f"{path} is not a file of yours: remove it")
+        if facts.st_ino != named.st_ino:
+            raise FileNotFoundError(path)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd, facts.st_size
+
+
+def map_parcel(fd: int, size_bytes: int) -> memoryview:
+    """Give the bytes of an open parcel, and close its descriptor."""
+    try:
+        if not size_bytes:
+            return memoryview(b"")
+        return memoryview(mmap.mmap(fd, size_bytes, access=mmap.ACCESS_COPY))
+    finally:
+        os.close(fd)
 
 
 def find_parcels(environ: Mapping[str, str]) -> Parcels:

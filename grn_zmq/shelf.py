@@ -3,18 +3,16 @@
 Memory that is had anew costs several times what copying into it does: the kernel clears each
 page, maps it, and takes it back at the end. So a writer keeps its last files, mapped, under
 names of its own. A parcel is a second name of such a file. Its readers know only that one; when
-it is gone and nobody has the file open or mapped, which the kernel tells, the file is free.
+it is gone and none of them has the file locked, as all do while they use it, it is free. All
+locks are such that the kernel takes them from the dead.
 
 A shelf is guarded by a lock, so that files of a dead process can be told: see `parcels.py`.
 """
 
-import contextlib
-import errno
 import fcntl
 import math
 import mmap
 import os
-import signal
 import threading
 import time
 import uuid
@@ -24,74 +22,59 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-Buffer = bytes | bytearray | memoryview
+from .copying import STEP_BYTES, Buffer, copy
 
 # What a process keeps at most, and in how many files: each takes two descriptors.
-KEPT_BYTES: Final = 512 << 20
+KEPT_BYTES: Final = 1 << 30
+# Of all the memory that there is for files.
+KEPT_SHARE: Final = 1 / 8
 KEPT_FILES: Final = 128
 # How long they are kept by who does not use them.
 IDLE_S: Final = 10.0
 # Those used longest ago come first: if none of these is free, others hardly are.
 _LOOKED_AT: Final = 8
-# Between two steps signals are heard and other threads go on.
-_STEP_BYTES: Final = 4 << 20
-_PAGE_BYTES: Final = mmap.PAGESIZE
-# Linux 5.14; before that pages are mapped when they are written.
-_MADV_POPULATE_WRITE: Final = 23
 
 
 _lost: list["ShelfFile"] = []
 
 
 class ShelfFile:
-    """A mapped file, under a name that only its owner knows."""
+    """A file under a name that only its owner knows; mapped if it is filled again."""
 
     def __init__(self, path: Path, size_bytes: int) -> None:
-        """Make it, with all of its memory.
-
-        Raises:
-            OSError: There is no room; nothing of it is left.
-        """
+        """Make it, without memory yet."""
         self.path = path
         self.used_at = 0.0
-        self.size_bytes = -(-size_bytes // _PAGE_BYTES) * _PAGE_BYTES
+        self.size_bytes = -(-size_bytes // mmap.PAGESIZE) * mmap.PAGESIZE
+        self._view: memoryview | None = None
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         self._fd = os.open(path, flags, 0o600)
-        try:
-            facts = os.fstat(self._fd)
-            self._identity = facts.st_dev, facts.st_ino
-            self._map()
-        except BaseException:
-            os.close(self._fd)
-            path.unlink(missing_ok=True)
-            raise
+        facts = os.fstat(self._fd)
+        self._identity = facts.st_dev, facts.st_ino
 
-    def _map(self) -> None:
-        for at in range(0, self.size_bytes, _STEP_BYTES):
-            os.posix_fallocate(self._fd, at, min(_STEP_BYTES, self.size_bytes - at))
-        # Whoever opens it while we ask for a lease makes the kernel send this: harmless.
-        fcntl.fcntl(self._fd, fcntl.F_SETSIG, signal.SIGURG)
-        self._mapped = mmap.mmap(self._fd, self.size_bytes)
-        with contextlib.suppress(OSError, ValueError):
-            for at in range(0, self.size_bytes, _STEP_BYTES):
-                step = min(_STEP_BYTES, self.size_bytes - at)
-                self._mapped.madvise(_MADV_POPULATE_WRITE, at, step)
-        self._view = memoryview(self._mapped)
+    @property
+    def mapped_bytes(self) -> int:
+        """What of the memory of this process it is."""
+        return 0 if self._view is None else self.size_bytes
 
     def fits(self, size_bytes: int) -> bool:
         """Whether it is large enough, and not much larger."""
-        return size_bytes <= self.size_bytes <= max(2 * size_bytes, _PAGE_BYTES)
+        return size_bytes <= self.size_bytes <= max(2 * size_bytes, mmap.PAGESIZE)
 
     @property
     def free(self) -> bool:
-        """Whether it has no other name and nobody else has it open or mapped."""
+        """Whether it has no other name and nobody reads it.
+
+        Who has opened it under a name that is gone, and locks it only now, looks for the name
+        afterwards and gives up.
+        """
         if self._links() != 1:
             return False
         try:
-            fcntl.fcntl(self._fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             return False
-        fcntl.fcntl(self._fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+        fcntl.flock(self._fd, fcntl.LOCK_UN)
         return True
 
     def _links(self) -> int:
@@ -103,14 +86,32 @@ class ShelfFile:
         return facts.st_nlink if (facts.st_dev, facts.st_ino) == self._identity else 0
 
     def fill(self, pieces: Sequence[Buffer]) -> None:
-        """Write these in a row, from the beginning."""
+        """Write these in a row, from the beginning.
+
+        Raises:
+            OSError: There is no room.
+        """
+        first = not self.used_at
+        if first:
+            os.ftruncate(self._fd, self.size_bytes)
+        elif self._view is None:
+            populated = mmap.MAP_SHARED | mmap.MAP_POPULATE
+            self._mapped = mmap.mmap(self._fd, self.size_bytes, flags=populated)
+            self._view = memoryview(self._mapped)
         at = 0
         for piece in pieces:
-            with memoryview(piece) as data:
-                for start in range(0, len(data), _STEP_BYTES):
-                    step = data[start : start + _STEP_BYTES]
-                    self._view[at : at + len(step)] = step
-                    at += len(step)
+            data = memoryview(piece)
+            if self._view is not None:
+                copy(self._view[at:], data)
+            else:
+                self._write(data, at)
+            at += len(data)
+
+    def _write(self, data: memoryview, at: int) -> None:
+        """Write to memory that is had only now, which a mapping would have cleared first."""
+        done = 0
+        while done < len(data):
+            done += os.pwrite(self._fd, data[done : done + STEP_BYTES], at + done)
 
     def close(self, *, unlink: bool = True) -> None:
         """Give up the name and the mapping; who reads it under another name goes on."""
@@ -120,8 +121,9 @@ class ShelfFile:
         if not still_ours:
             _lost.append(self)  # the mapping has a descriptor of its own, which may be lost too
             return
-        self._view.release()
-        self._mapped.close()
+        if self._view is not None:
+            self._view.release()
+            self._mapped.close()
         os.close(self._fd)
 
 
@@ -140,27 +142,26 @@ class Shelf:
         self._owner_lock = -1
         self._lock = threading.Lock()
         self._files: deque[ShelfFile] = deque()
-        self._kept_bytes = 0
+        self._kept_bytes = self._most_bytes = 0
 
     @property
-    def kept_bytes(self) -> int:
+    def mapped_bytes(self) -> int:
         """What is mapped here at present."""
-        return self._kept_bytes
+        with self._lock:
+            return sum(file.mapped_bytes for file in self._files)
 
     def write(self, pieces: Sequence[Buffer], size_bytes: int, name: str) -> bool:
         """Give these a name in the directory; False if they must be written otherwise."""
-        if not 0 < size_bytes <= KEPT_BYTES:
-            return False
         try:
+            if not 0 < size_bytes <= self._limit():
+                return False
             file = self._taken(size_bytes) or self._made(size_bytes)
-        except OSError as error:
-            if error.errno == errno.ENOSPC:
-                self.clear()
+        except OSError:
             return False
         try:
             file.fill(pieces)
             os.link(file.path, self._directory / name)
-        except FileNotFoundError:  # somebody has cleaned up behind us
+        except OSError:  # no room; or somebody has cleaned up behind us
             file.close()
             self.clear()
             return False
@@ -189,6 +190,12 @@ class Shelf:
             os.close(self._owner_lock)
         self._owner, self._owner_lock = "", -1
 
+    def _limit(self) -> int:
+        if not self._most_bytes:
+            room = os.statvfs(self._directory.parent)
+            self._most_bytes = min(KEPT_BYTES, int(room.f_blocks * room.f_frsize * KEPT_SHARE))
+        return self._most_bytes
+
     def _taken(self, size_bytes: int) -> ShelfFile | None:
         """Give a file that is free and fits."""
         with self._lock:
@@ -215,7 +222,7 @@ class Shelf:
             file.used_at = time.monotonic()
             self._files.append(file)
             self._kept_bytes += file.size_bytes
-            while self._kept_bytes > KEPT_BYTES or len(self._files) > KEPT_FILES:
+            while self._kept_bytes > self._most_bytes or len(self._files) > KEPT_FILES:
                 over.append(self._oldest())
         for one in over:
             one.close()
@@ -246,9 +253,9 @@ def tidy_shelves() -> None:
         shelf.clear(unused_since=time.monotonic() - IDLE_S)
 
 
-def kept_bytes() -> int:
-    """What this process keeps for later."""
-    return sum(shelf.kept_bytes for shelf in list(_shelves.values()))
+def mapped_bytes() -> int:
+    """What of the memory of this process is kept for later."""
+    return sum(shelf.mapped_bytes for shelf in list(_shelves.values()))
 
 
 def _after_fork() -> None:

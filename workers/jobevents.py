@@ -104,8 +104,8 @@ class Outcome:
     """The names of the exception's class and all its bases."""
     token: str = ""
     """The parcel that has the body, if that is large."""
-    shelf_bytes: int = 0
-    """What it keeps mapped for its next large results."""
+    kept_bytes: int = 0
+    """What it keeps mapped of files, for large arguments and results of its next run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def outcome_in(packet: channel.Packet) -> Outcome:
         body=packet.body,
         error_bases=_texts(header.get("error_bases")),
         token=_token(header.get("token")),
-        shelf_bytes=number_in(header, "shelf_bytes"),
+        kept_bytes=number_in(header, "kept_bytes"),
     )
 
 

@@ -44,8 +44,7 @@ class JobProcess:
         """
         self.keeper_pid = keeper.pid
         self.pid: int | None = None
-        self.baseline_bytes = 0
-        self._own_bytes = self._shelf_bytes = 0
+        self.baseline_bytes = self._own_bytes = 0
         self.exited = False
         self._keeper = keeper
         self._ctl: socket.socket | None = ctl
@@ -74,14 +73,16 @@ class JobProcess:
         """Whether this is where the job prints to."""
         return fd in self._pipes
 
+    def keeps(self, kept_bytes: int) -> None:
+        """Files that stay mapped there are not its last run's, nor the need of its next."""
+        self.baseline_bytes = self._own_bytes + kept_bytes
+
     def feed(self, run: Run) -> None:
         """Hand over a run; also before Ready. One at a time: the last must have ended.
 
         If the process is ending, nothing happens, and Exited tells.
         """
         blob = b"" if run.function == self._sent else run.function_blob
-        # What it has mapped for large results is not the need of this run.
-        self.baseline_bytes = self._own_bytes + self._shelf_bytes
         header: dict[str, object] = {
             "job_id": run.job_id,
             "attempt": run.attempt,
@@ -220,7 +221,6 @@ class JobProcess:
             self.close()
             return []
         self._late = ""
-        self._shelf_bytes = outcome.shelf_bytes
         events = self._drain_pipes()
         self._close_pipes()
         return [*events, outcome]

@@ -145,17 +145,12 @@ class Sampler:
             devices = [self._device]
         return max((one.accounted_bytes(tree) for one in devices), default=0)
 
-    def kept_little(self, key: int, shelf_bytes: int) -> bool:
-        """Whether it keeps so little that it may be used again.
-
-        Args:
-            shelf_bytes: What it keeps of host memory for its next results, for us.
-        """
+    def kept_little(self, key: int) -> bool:
+        """Whether it keeps so little that it may be used again."""
         tree = self._pool.tree(key)
         if tree is None:
             return False
-        kind = self._device.info.kind
-        most_bytes = KEPT_BYTES[kind] + (shelf_bytes if kind == "host" else 0)
+        most_bytes = KEPT_BYTES[self._device.info.kind]
         try:
             return all(one.held_bytes(tree) <= most_bytes for one in self._devices(key))
         except DeviceUnreadable:

@@ -301,6 +301,7 @@ class WorkerServer:
     def _on_outcome(self, key: int, outcome: jobevents.Outcome) -> None:
         looked = self.sample()  # the last look while its memory is still there
         of_device = looked and self._device.info.kind == "nvml"
+        self._pool.keeps(key, outcome.kept_bytes)
         returned = Returned(
             outcome="succeeded" if outcome.outcome == "succeeded" else "failed",
             exit_status=outcome.exit_status,
@@ -310,7 +311,7 @@ class WorkerServer:
             payload=outcome.body,
             reusable=outcome.clean
             and self._pool.is_alone(key)
-            and self._sampler.kept_little(key, outcome.shelf_bytes),
+            and self._sampler.kept_little(key),
             asked_bytes=outcome.asked_bytes,
             counters=outcome.counters if of_device else None,
             peak_bytes=self._sampler.accounted_bytes(key),
