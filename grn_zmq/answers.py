@@ -7,7 +7,7 @@ from typing import Final
 
 from . import oom, shelf, tracebacks
 from .frameworks import quietly
-from .limits import PARCEL_BYTES
+from .limits import parcel_from
 from .parcels import Parcels
 from .payload import Packed
 from .rereading import Readings
@@ -64,9 +64,10 @@ def as_sent(result: Result, run: Mapping[str, object]) -> tuple[dict[str, object
 
 def _or_in_parcel(result: Result, run: Mapping[str, object]) -> tuple[dict[str, object], bytes]:
     header, body = result
-    if body.size_bytes < PARCEL_BYTES or not run["parcels"]:
+    detached = bool(run["detached"])
+    if body.size_bytes < parcel_from(detached=detached) or not run["parcels"]:
         return header, body.joined()
-    where = "disk" if run["detached"] else "shm"
+    where = "disk" if detached else "shm"
     parcels, session = parcels_of(run), str(run["session"])
     if header["outcome"] == "succeeded":
         token = parcels.pack(*body, session, where)

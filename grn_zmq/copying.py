@@ -9,6 +9,8 @@ Buffer = bytes | bytearray | memoryview
 
 # Between two steps signals are heard and other threads of the program go on.
 STEP_BYTES: Final = 4 << 20
+# From this size on a file is mapped; less is copied as fast, and a mapping takes a descriptor.
+MAPPED_BYTES: Final = 4 << 20
 # What a thread copies in a millisecond; less is not worth starting one.
 LEAST_FOR_A_THREAD: Final = 16 << 20
 # More cannot get at the memory any faster.

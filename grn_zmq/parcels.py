@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from .copying import Buffer
+from .copying import MAPPED_BYTES, Buffer
 from .errors import DiskFull, UnsafeDirectory
 from .paths import check_private, make_private, state_directory
 from .requiring import require_token
@@ -83,7 +83,7 @@ class Parcels:
         return Draft(self, session, where)
 
     def read(self, token: str) -> memoryview:
-        """Give the bytes of a parcel without copying them; valid also after its removal.
+        """Give the bytes of a parcel, large ones uncopied; valid also after its removal.
 
         They can be changed, which changes them here only, and costs the pages that are.
 
@@ -307,11 +307,16 @@ def open_parcel(path: Path) -> tuple[int, int]:
 
 
 def map_parcel(fd: int, size_bytes: int) -> memoryview:
-    """Give the bytes of an open parcel, and close its descriptor."""
+    """Give the bytes of an open parcel, small ones copied, and close its descriptor."""
     try:
-        if not size_bytes:
-            return memoryview(b"")
-        return memoryview(mmap.mmap(fd, size_bytes, access=mmap.ACCESS_COPY))
+        if size_bytes >= MAPPED_BYTES:
+            with contextlib.suppress(OSError):  # too many descriptors, or mappings
+                return memoryview(mmap.mmap(fd, size_bytes, access=mmap.ACCESS_COPY))
+        room = memoryview(bytearray(size_bytes))
+        at = 0
+        while at < size_bytes and (step := os.preadv(fd, [room[at:]], at)):
+            at += step
+        return room[:at]
     finally:
         os.close(fd)
 

@@ -18,7 +18,7 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from .errors import NotPicklable
-from .limits import PARCEL_BYTES
+from .limits import SHARED_BYTES
 
 AnyFunction = Callable[..., Any]
 Payload = bytes | memoryview
@@ -126,7 +126,7 @@ class _Pieces(list[Buffer]):
 
 
 def _dump(
-    value: object, blame: Callable[[], str], apart_bytes: int | None = PARCEL_BYTES
+    value: object, blame: Callable[[], str], apart_bytes: int | None = SHARED_BYTES
 ) -> Packed:
     """Pickle; buffers of this size and more stand apart."""
     import pickle

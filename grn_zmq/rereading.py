@@ -17,10 +17,10 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from .copying import MAPPED_BYTES
 from .parcels import Parcels, map_parcel, open_parcel
 
-# Less is mapped anew as fast; more is not kept mapped by a process that is idle.
-LEAST_BYTES: Final = 4 << 20
+# More is not kept mapped by a process that is idle.
 MOST_BYTES: Final = 1 << 30
 # What a name of ours, and a call that asks for it, add to the references of an object.
 _OWN_REFERENCES: Final = 2
@@ -108,7 +108,7 @@ class Readings:
                 return reading.view()
             reading.close()
         fd, size_bytes = open_parcel(path)
-        if not LEAST_BYTES <= size_bytes <= MOST_BYTES:
+        if not MAPPED_BYTES <= size_bytes <= MOST_BYTES:
             return map_parcel(fd, size_bytes)
         reading = Reading(fd, size_bytes)
         assert reading.file is not None

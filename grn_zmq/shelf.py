@@ -22,9 +22,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from .copying import STEP_BYTES, Buffer, copy
+from .copying import MAPPED_BYTES, STEP_BYTES, Buffer, copy
 
-# What a process keeps at most, and in how many files: each takes two descriptors.
+# What a process keeps at most, and in how many files: each takes a descriptor or two.
 KEPT_BYTES: Final = 1 << 30
 # Of all the memory that there is for files.
 KEPT_SHARE: Final = 1 / 8
@@ -94,7 +94,7 @@ class ShelfFile:
         first = not self.used_at
         if first:
             os.ftruncate(self._fd, self.size_bytes)
-        elif self._view is None:
+        elif self._view is None and self.size_bytes >= MAPPED_BYTES:
             populated = mmap.MAP_SHARED | mmap.MAP_POPULATE
             self._mapped = mmap.mmap(self._fd, self.size_bytes, flags=populated)
             self._view = memoryview(self._mapped)
@@ -108,7 +108,7 @@ class ShelfFile:
             at += len(data)
 
     def _write(self, data: memoryview, at: int) -> None:
-        """Write to memory that is had only now, which a mapping would have cleared first."""
+        """Write to what is small, or had only now: a mapping would have cleared it first."""
         done = 0
         while done < len(data):
             done += os.pwrite(self._fd, data[done : done + STEP_BYTES], at + done)

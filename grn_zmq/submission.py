@@ -12,7 +12,7 @@ from typing import Any, Final
 from .codec import MAX_BODY_BYTES
 from .context import Context, limits, umask
 from .errors import TooLarge
-from .limits import PARCEL_BYTES
+from .limits import parcel_from
 from .naming import version_of_function
 from .options import JobOptions
 from .parcels import find_parcels
@@ -113,7 +113,7 @@ def pack_arguments(
 ) -> tuple[bytes, str]:
     """Give the pickled arguments, or the token of a file if they are large."""
     packed = dump_arguments(args, kwargs, function)
-    if packed.size_bytes < PARCEL_BYTES:
+    if packed.size_bytes < parcel_from(detached=detached):
         return packed.joined(), ""
     where = "disk" if detached else "shm"
     return b"", find_parcels(os.environ).pack(*packed, session(), where)

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from grn_zmq.copying import MAPPED_BYTES
 from grn_zmq.parcels import Parcels
-from grn_zmq.rereading import LEAST_BYTES, Readings
+from grn_zmq.rereading import Readings
 from tests.builders import an_id
 
-SIZE = LEAST_BYTES
+SIZE = MAPPED_BYTES
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 

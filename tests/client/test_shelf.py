@@ -33,26 +33,27 @@ def inode(parcels: Parcels, token: str) -> int:
     return parcels.path(token).stat().st_ino
 
 
-def test_memory_is_used_again_once_its_reader_is_done(parcels: Parcels) -> None:
-    first = pack(parcels, b"a")
+@pytest.mark.parametrize("size", [MIB, 5 * MIB, 40 * MIB])
+def test_memory_is_used_again_once_its_reader_is_done(parcels: Parcels, size: int) -> None:
+    first = pack(parcels, b"a", size)
     used = inode(parcels, first)
-    assert bytes(parcels.read(first)) == b"<" + b"a" * (MIB - 2) + b">"
+    assert bytes(parcels.read(first)) == b"<" + b"a" * (size - 2) + b">"
     parcels.remove(first)
 
-    for letter in (b"b", b"c"):  # written at first, mapped from then on
-        token = pack(parcels, letter)
+    for letter in (b"b", b"c"):  # written at first; large ones are mapped from then on
+        token = pack(parcels, letter, size)
         assert inode(parcels, token) == used
-        assert bytes(parcels.read(token)) == b"<" + letter * (MIB - 2) + b">"
+        assert bytes(parcels.read(token)) == b"<" + letter * (size - 2) + b">"
         parcels.remove(token)
     assert len(names(parcels, "kept")) == 1
 
 
 def test_what_can_still_be_read_is_never_written_over(parcels: Parcels) -> None:
-    named, mapped = pack(parcels, b"a"), pack(parcels, b"b")
+    named, mapped = pack(parcels, b"a", 5 * MIB), pack(parcels, b"b", 5 * MIB)
     view = parcels.read(mapped)
     parcels.remove(mapped)  # its name is gone, its reader is not
 
-    others = [pack(parcels, b"c") for _ in range(3)]
+    others = [pack(parcels, b"c", 5 * MIB) for _ in range(3)]
 
     assert bytes(view[:2]) == b"<b"
     assert bytes(parcels.read(named)[:2]) == b"<a"

@@ -36,7 +36,7 @@ def content(size: int) -> bytes:
     return bytes(range(251)) * (size // 251)
 
 
-@pytest.mark.parametrize("size", [MIB - 500, MIB, 3 * MIB, 40 * MIB])
+@pytest.mark.parametrize("size", [MIB // 8 - 500, MIB // 8, MIB, 3 * MIB, 40 * MIB])
 def test_any_size_travels_both_ways(size: int) -> None:
     data = content(size)
 
