@@ -53,7 +53,7 @@ from .watching import Watching, is_stopped
 
 TICK_S: Final = 1.0
 RETRY_S: Final = 0.01
-# Whether the socket files are still there is looked at this often.
+# How often to look for socket files that are gone, and for memory that the dead have kept.
 LOOK_S: Final = 5.0
 # No socket starves the other, and none the tick.
 DRAIN: Final = 256
@@ -103,7 +103,7 @@ class BrokerServer:
         self._unseen = Unseen()
         self._trimming = Trimming()
         self._status: int | None = None
-        self._look_at = 0.0
+        self._look_at = self._sweep_at = 0.0
         self.core = BrokerCore(self._journal.epoch, os.getpid(), settings or Settings())
         self._restore()
         failpoint("broker.start.restored")
@@ -202,6 +202,9 @@ class BrokerServer:
         self._log_room.tick(now, self.core.is_live)
         self.core.set_disk_full(not self._journal.accepting)
         self._look_after_sockets(now)
+        if now >= self._sweep_at:
+            self._sweep_at = now + LOOK_S
+            self._parcels.sweep_kept()
         return now + TICK_S
 
     def _look_after_sockets(self, now: float) -> None:
@@ -210,7 +213,6 @@ class BrokerServer:
         if now < self._look_at or self._listening.closed:
             return
         self._look_at = now + LOOK_S
-        self._parcels.sweep_kept()
         if not (self._listening.is_whole and self._lock.is_whole):
             logger.warning("our socket files are gone: making them anew")
             self._listening.bind_again()

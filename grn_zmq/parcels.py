@@ -133,8 +133,6 @@ class Parcels:
             if not alive[session]:
                 removed += _unlink(path)
         self.sweep_kept()
-        for path in list(self.disk.glob(f"*{_LOCK}")):
-            self._is_held(path.name.removesuffix(_LOCK))
         with contextlib.suppress(OSError):  # not empty: somebody needs it
             self.shm.rmdir()
         return removed
@@ -148,7 +146,7 @@ class Parcels:
         return sum(_unlink(path) for path in mine if path.name not in keep)
 
     def sweep_kept(self) -> None:
-        """Remove files that were kept for later by processes that are dead."""
+        """Remove what processes that are dead have kept for later, and their locks."""
         alive: dict[str, bool] = {}
         for path in _listed(self.shm):
             if path.name.startswith(_KEPT):
@@ -157,6 +155,8 @@ class Parcels:
                     alive[owner] = self._is_held(owner)
                 if not alive[owner]:
                     _unlink(path)
+        for path in list(self.disk.glob(f"*{_LOCK}")):
+            self._is_held(path.name.removesuffix(_LOCK))
 
     def path(self, token: str) -> Path:
         """Where a parcel lies, if there is one."""
