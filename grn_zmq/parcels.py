@@ -66,17 +66,10 @@ class Parcels:
             DiskFull: There is no room for it; nothing of it is left.
         """
         name = _new_token("shm", session)
-        shelf = shelf_in(self.shm, self._hold_shelf)
+        shelf = shelf_in(self.shm, self.hold)
         if where == "shm" and shelf.write(pieces, size_bytes, name):
             return name
         return self.write(pieces, session, where)
-
-    def _hold_shelf(self, owner: str) -> int:
-        """Lock the files that this process keeps in memory, in a place that is there."""
-        if not self.shm.parent.is_dir():
-            raise FileNotFoundError(self.shm.parent)
-        make_private(self.shm)
-        return self.hold(owner)
 
     def draft(self, session: str, where: str) -> "Draft":
         """Begin a parcel that is written bit by bit; `finish` gives its token."""

@@ -9,6 +9,7 @@ locks are such that the kernel takes them from the dead.
 A shelf is guarded by a lock, so that files of a dead process can be told: see `parcels.py`.
 """
 
+import contextlib
 import fcntl
 import math
 import mmap
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from .copying import MAPPED_BYTES, STEP_BYTES, Buffer, copy
+from .paths import make_private
 
 # What a process keeps at most, and in how many files: each takes a descriptor or two.
 KEPT_BYTES: Final = 1 << 30
@@ -63,12 +65,12 @@ class ShelfFile:
 
     @property
     def free(self) -> bool:
-        """Whether it has no other name and nobody reads it.
+        """Whether it has no other name than ours and nobody reads it.
 
         Who has opened it under a name that is gone, and locks it only now, looks for the name
         afterwards and gives up.
         """
-        if self._links() != 1:
+        if not self._is_ours() or not self._has_only_our_name():
             return False
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -77,13 +79,21 @@ class ShelfFile:
         fcntl.flock(self._fd, fcntl.LOCK_UN)
         return True
 
-    def _links(self) -> int:
-        """How many names it has; 0 if the user's code has closed our descriptor."""
+    def _has_only_our_name(self) -> bool:
+        """Whether it has one name, and that is ours: somebody may have removed it."""
+        try:
+            facts = self.path.lstat()
+        except OSError:
+            return False
+        return facts.st_nlink == 1 and (facts.st_dev, facts.st_ino) == self._identity
+
+    def _is_ours(self) -> bool:
+        """Whether the descriptor is still of this file: the user's code may close any."""
         try:
             facts = os.fstat(self._fd)
         except OSError:
-            return 0
-        return facts.st_nlink if (facts.st_dev, facts.st_ino) == self._identity else 0
+            return False
+        return (facts.st_dev, facts.st_ino) == self._identity
 
     def fill(self, pieces: Sequence[Buffer]) -> None:
         """Write these in a row, from the beginning.
@@ -115,10 +125,9 @@ class ShelfFile:
 
     def close(self, *, unlink: bool = True) -> None:
         """Give up the name and the mapping; who reads it under another name goes on."""
-        still_ours = self._links() > 0
         if unlink:
             self.path.unlink(missing_ok=True)
-        if not still_ours:
+        if not self._is_ours():
             _lost.append(self)  # the mapping has a descriptor of its own, which may be lost too
             return
         if self._view is not None:
@@ -179,6 +188,9 @@ class Shelf:
                 over.append(self._oldest())
         for file in over:
             file.close()
+        if unused_since == math.inf:
+            with contextlib.suppress(OSError):  # others have something there
+                self._directory.rmdir()
 
     def forget(self) -> None:
         """After a fork: what is here is the parent's."""
@@ -208,6 +220,7 @@ class Shelf:
         return None
 
     def _made(self, size_bytes: int) -> ShelfFile:
+        make_private(self._directory)  # of its parent the limit was taken, so that is there
         with self._lock:
             if not self._owner:
                 owner = uuid.uuid4().hex

@@ -60,6 +60,25 @@ def test_what_can_still_be_read_is_never_written_over(parcels: Parcels) -> None:
     assert len({inode(parcels, one) for one in (named, *others)}) == 4
 
 
+def test_a_parcel_whose_other_name_was_removed_is_not_written_over(parcels: Parcels) -> None:
+    token = pack(parcels, b"a")
+    for path in names(parcels, "kept"):
+        path.unlink()  # so that the parcel has one name, as a free file does
+
+    pack(parcels, b"b")
+
+    assert bytes(parcels.read(token)[:2]) == b"<a"
+
+
+def test_an_empty_place_is_not_left_behind(parcels: Parcels) -> None:
+    parcels.remove(pack(parcels, b"a"))
+
+    shelf.clear_shelves()
+
+    assert not parcels.shm.exists()
+    assert bytes(parcels.read(pack(parcels, b"b"))[:2]) == b"<b"
+
+
 def test_a_reader_that_comes_too_late_is_told(
     parcels: Parcels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
