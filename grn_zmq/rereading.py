@@ -9,7 +9,6 @@ While a run reads a file it has a shared lock on it. Between runs it has none, s
 client may fill the file.
 """
 
-import ctypes
 import fcntl
 import mmap
 import os
@@ -18,17 +17,13 @@ from pathlib import Path
 from typing import Final
 
 from .copying import MAPPED_BYTES
+from .pages import pages_of
 from .parcels import Parcels, map_parcel, open_parcel
 
 # More is not kept mapped by a process that is idle.
 MOST_BYTES: Final = 1 << 30
 # What a name of ours, and a call that asks for it, add to the references of an object.
 _OWN_REFERENCES: Final = 2
-_PAGE_BYTES: Final = mmap.PAGESIZE
-# Of /proc/self/pagemap; the flags are in the last byte of an entry.
-_ENTRY_BYTES: Final = 8
-_PRESENT, _SWAPPED, _OF_FILE = 0x80, 0x40, 0x20
-
 File = tuple[int, int]
 
 
@@ -59,11 +54,11 @@ class Reading:
         """Let its writer have it, and keep it mapped; False if it must not be kept."""
         if sys.getrefcount(self._mapped) > _OWN_REFERENCES or not self._ours:
             return False
-        pages = _pages_of(self._mapped, self.size_bytes)
+        pages = pages_of(self._mapped)
         if pages is None or pages.changed:
             return False
         fcntl.flock(self._fd, fcntl.LOCK_UN)
-        self.resident_bytes = pages.resident * _PAGE_BYTES
+        self.resident_bytes = pages.resident_bytes
         self.in_use = False
         return True
 
@@ -125,32 +120,6 @@ class Readings:
 
     def _drop(self, file: File) -> None:
         self._kept.pop(file).close()
-
-
-class _Pages:
-    """What the kernel tells of the pages of a private mapping."""
-
-    def __init__(self, entries: bytes) -> None:
-        flags = entries[_ENTRY_BYTES - 1 :: _ENTRY_BYTES]
-        kinds = set(flags)
-        self.resident = sum(flags.count(one) for one in kinds if one & _PRESENT)
-        # Whatever is there and not of the file is a copy that was written to.
-        self.changed = any(one & (_PRESENT | _SWAPPED) and not one & _OF_FILE for one in kinds)
-
-
-def _pages_of(mapped: mmap.mmap, size_bytes: int) -> _Pages | None:
-    """Look at all pages of a mapping; None if that cannot be told here."""
-    address = ctypes.addressof(ctypes.c_char.from_buffer(mapped))
-    wanted = -(-size_bytes // _PAGE_BYTES) * _ENTRY_BYTES
-    try:
-        fd = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            entries = os.pread(fd, wanted, address // _PAGE_BYTES * _ENTRY_BYTES)
-        finally:
-            os.close(fd)
-    except OSError:
-        return None
-    return _Pages(entries) if len(entries) == wanted else None
 
 
 def _file_at(path: Path) -> File | None:

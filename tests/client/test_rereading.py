@@ -93,7 +93,7 @@ def test_where_changes_cannot_be_told_nothing_is_kept(
     parcels: Parcels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     readings = Readings()
-    monkeypatch.setattr("grn_zmq.rereading.os.pread", lambda *_: b"")
+    monkeypatch.setattr("grn_zmq.rereading.pages_of", lambda _: None)
 
     assert run(readings, parcels, b"a") == b"aaa"
     assert readings.resident_bytes == 0
