@@ -18,6 +18,7 @@ from .effects import DiscardOf, Effect, Note, Peer, Send, Unwatch, Watch
 from .jobs import LEASED, Job, State
 from .listing import Listing
 from .peers import NOBODY, Session
+from .retention import Retention
 from .settings import Settings
 from .turning_away import not_for_you, wrong_version
 
@@ -35,11 +36,13 @@ class Clients:
         cancelling: Cancelling,
         listing: Listing,
         boarding: Boarding,
+        retention: Retention,
     ) -> None:
         self._book = book
         self._settings = settings
         self._cancelling = cancelling
         self._listing = listing
+        self._retention = retention
         self.admission = Admission(book, settings)
         self._boarding = boarding
         self._by_peer: dict[Peer, Session] = {}
@@ -288,6 +291,7 @@ class Clients:
     def _on_received(
         self, session: Session, message: wire.Received, now: float
     ) -> list[Effect]:
+        effects: list[Effect] = []
         for job_id in message.job_ids:
             handing.take_receipt(session, job_id)
             job = self._book.jobs.get(job_id)
@@ -295,8 +299,19 @@ class Clients:
                 continue
             if job.session == session.name or job.session not in self._book.sessions:
                 job.received = True
-                self._book.fading.add(job, now)
-        return handing.pump(session, self._book.jobs)
+                effects += self._let_fade(job, now)
+        return [*effects, *handing.pump(session, self._book.jobs)]
+
+    def _let_fade(self, job: Job, now: float) -> list[Effect]:
+        """Its caller has the value; if that is large, nobody's memory is kept for it."""
+        if job.outcome is not None and job.outcome.token:
+            others = self._book.sessions.values()
+            if not any(
+                job.job_id in one.unsent or job.job_id in one.in_flight for one in others
+            ):
+                return self._retention.let_go_of_result(job)
+        self._book.fading.add(job, now)
+        return []
 
     def _on_forget_profiles(
         self, session: Session, message: wire.ForgetProfiles, now: float

@@ -52,7 +52,9 @@ class BrokerCore:
         self._reasons = Reasons(book, self._placer.why)
         self.retention = Retention(book)
         listing = Listing(book, self._reasons.why)
-        self._clients = Clients(book, settings, self._cancelling, listing, self._fleet.boarding)
+        self._clients = Clients(
+            book, settings, self._cancelling, listing, self._fleet.boarding, self.retention
+        )
         queueing = Queueing(book, settings, self._cancelling)
         self._orders = Orders(
             book, self._placer, self._reasons, listing, self.retention, queueing

@@ -87,7 +87,7 @@ def expired(job_id: str, outcome: str) -> wire.Refused:
     """Say that how a job ended is known, but its value was let go."""
     text = (
         f"job {job_id} {outcome} long ago, and its result was let go: those of spawned jobs "
-        f"are kept for a week, others a minute once fetched"
+        f"are kept for a week, others a minute once fetched, large ones until then"
     )
     return wire.Refused("result-expired", text, (job_id,))
 

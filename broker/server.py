@@ -52,7 +52,7 @@ from .watching import Watching, is_stopped
 
 TICK_S: Final = 1.0
 RETRY_S: Final = 0.01
-# Whether the socket files are still there is looked at this often.
+# How often to look for socket files that are gone, and for memory that the dead have kept.
 LOOK_S: Final = 5.0
 # No socket starves the other, and none the tick.
 DRAIN: Final = 256
@@ -104,7 +104,7 @@ class BrokerServer:
         self._unseen = Unseen()
         self._trimming = Trimming()
         self._status: int | None = None
-        self._look_at = 0.0
+        self._look_at = self._sweep_at = 0.0
         self.core = BrokerCore(self._journal.epoch, os.getpid(), settings or Settings())
         self._completing = Completing(self.core, self._journal, self._take)
         self._restore()
@@ -209,6 +209,9 @@ class BrokerServer:
         self._log_room.tick(now, self.core.is_live)
         self.core.set_disk_full(not self._journal.accepting)
         self._look_after_sockets(now)
+        if now >= self._sweep_at:
+            self._sweep_at = now + LOOK_S
+            self._parcels.sweep_kept()
         return now + TICK_S
 
     def _look_after_sockets(self, now: float) -> None:

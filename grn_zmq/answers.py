@@ -3,14 +3,20 @@
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
-from . import oom, tracebacks
+from . import oom, shelf, tracebacks
 from .frameworks import quietly
-from .limits import PARCEL_BYTES
+from .limits import parcel_from
 from .parcels import Parcels
+from .payload import Packed
+from .rereading import Readings
 from .units import format_bytes
 
-Result = tuple[dict[str, object], bytes]
+Result = tuple[dict[str, object], Packed]
+
+# Files of arguments that this process has mapped.
+readings: Final = Readings()
 
 
 def failure(error: BaseException, run: Mapping[str, object]) -> Result:
@@ -25,7 +31,7 @@ def failure(error: BaseException, run: Mapping[str, object]) -> Result:
         "error_text": tracebacks.error_text(error),
         "error_bases": _bases(error),
     }
-    return header, tracebacks.dump_exception(error)
+    return header, Packed.of(tracebacks.dump_exception(error))
 
 
 def _tell_cap(error: BaseException, run: Mapping[str, object]) -> None:
@@ -44,21 +50,37 @@ def departure(request: SystemExit, run: Mapping[str, object]) -> Result:
     status = _exit_status(request)
     asked_bytes = oom.asked_by(request, on_host=bool(run["on_host"])) if status else None
     header: dict[str, object] = {"outcome": "exited", "exit_status": status}
-    return header | {"asked_bytes": asked_bytes}, b""
+    return header | {"asked_bytes": asked_bytes}, Packed.of(b"")
 
 
-def or_in_parcel(result: Result, run: Mapping[str, object]) -> Result:
-    """Give the result, or where it is large, one whose body is in a parcel.
+def as_sent(result: Result, run: Mapping[str, object]) -> tuple[dict[str, object], bytes]:
+    """Give the result in one piece, or where it is large, with its body in a parcel."""
+    try:
+        return _or_in_parcel(result, run)
+    except BaseException as error:
+        header, body = failure(error, run)
+        return header, body.joined()
 
-    Raises:
-        DiskFull: There is no room for it.
-    """
+
+def _or_in_parcel(result: Result, run: Mapping[str, object]) -> tuple[dict[str, object], bytes]:
     header, body = result
-    if len(body) < PARCEL_BYTES or not run["parcels"]:
-        return result
-    where = "disk" if run["detached"] else "shm"
-    token = parcels_of(run).write([body], str(run["session"]), where)
+    detached = bool(run["detached"])
+    if body.size_bytes < parcel_from(detached=detached) or not run["parcels"]:
+        return header, body.joined()
+    where = "disk" if detached else "shm"
+    parcels, session = parcels_of(run), str(run["session"])
+    if header["outcome"] == "succeeded":
+        token = parcels.pack(*body, session, where)
+    else:
+        token = parcels.write(body.pieces, session, where)
     return header | {"token": token}, b""
+
+
+def tidy() -> int:
+    """Let go of what the run had of files, and give what is kept of them for the next run."""
+    readings.tidy()
+    shelf.tidy_shelves()
+    return readings.resident_bytes + shelf.mapped_bytes()
 
 
 def parcels_of(run: Mapping[str, object]) -> Parcels:

@@ -31,7 +31,7 @@ def main(directory: str) -> NoReturn:
     header |= frameworks.counters()._asdict()
     flush()
     os.umask(OWN_UMASK)
-    channel.write_file(str(here / "answer"), header, body)
+    channel.write_file(str(here / "answer"), header, body.joined())
     leave()
 
 

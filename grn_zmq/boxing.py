@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from . import channel
 from .environments.requests import own_entries
+from .payload import Packed
 
 if TYPE_CHECKING:
     from .answers import Result
@@ -141,7 +142,7 @@ def _result(box: Box, here: Path, status: int) -> "Result":
     """Give what was answered, or what can be said of an end without an answer."""
     answer = channel.read_file(str(here / "answer"))
     if answer is not None:
-        return answer.header, answer.body
+        return answer.header, Packed.of(answer.body)
     if status < 0:
         _end_by(-status)
     version = _told(here / "python")
@@ -156,7 +157,7 @@ def _result(box: Box, here: Path, status: int) -> "Result":
             f"Python {_version()}, whose functions only that version can run. Call it from "
             f"Python {version}, give the environment a Python {_version()}, or submit a command"
         )
-    return {"outcome": "exited", "exit_status": status, "asked_bytes": None}, b""
+    return {"outcome": "exited", "exit_status": status, "asked_bytes": None}, Packed.of(b"")
 
 
 def _end_by(number: int) -> None:
@@ -168,7 +169,8 @@ def _end_by(number: int) -> None:
 
 
 def _not_started(text: str) -> "Result":
-    return {"outcome": "failed", "error_type": "JobNotStarted", "error_text": text}, b""
+    header = {"outcome": "failed", "error_type": "JobNotStarted", "error_text": text}
+    return dict[str, object](header), Packed.of(b"")
 
 
 def _told(path: Path) -> str:

@@ -32,6 +32,7 @@ from .pending import Pending
 from .receipts import Reporter
 from .records import Blob, JobSpec, Released
 from .sending import Sending
+from .shelf import clear_shelves
 from .terminal import OutputWriter
 
 M = TypeVar("M", bound=wire.Message)
@@ -289,6 +290,7 @@ class Client:
             self._lost_at = None
             self.session = uuid.uuid4().hex
             self.drop_parcel_lock()
+        clear_shelves()
 
     def drop_parcel_lock(self) -> None:
         """Also for a child after a fork: the lock is its parent's."""

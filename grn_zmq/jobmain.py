@@ -113,16 +113,15 @@ class JobSide:
         frameworks.reset_counters()
         before_bytes = _peak_bytes()
         try:
-            header, body = self._call(packet, cap)
+            result = self._call(packet, cap)
         except BaseException as error:  # an interrupt between the function and the answer
-            header, body = answers.failure(error, packet.header)
+            result = answers.failure(error, packet.header)
         if os.getpid() != self.pid:
             os._exit(0)  # a fork inside the function came back from it
         os.umask(OWN_UMASK)
-        try:
-            header, body = answers.or_in_parcel((header, body), packet.header)
-        except BaseException as error:
-            header, body = answers.failure(error, packet.header)
+        header, body = answers.as_sent(result, packet.header)
+        del result  # it may hold the file of the arguments
+        kept_bytes = answers.tidy()
         intact = flush() and _streams() == streams and _cwd() == cwd
         threads, children = threading.active_count() - 1, _has_children()
         header = {
@@ -131,6 +130,7 @@ class JobSide:
             "clean": intact and not threads and not children and self._can_go_on(),
             "before_bytes": before_bytes,
             "peak_bytes": _peak_bytes(),
+            "kept_bytes": kept_bytes,
             **frameworks.counters()._asdict(),
             **header,
         }
@@ -247,7 +247,7 @@ def _parcel(header: Mapping[str, object]) -> memoryview:
     """The content of a run that was too large to be sent."""
     from . import answers
 
-    return answers.parcels_of(header).read(str(header["token"]))
+    return answers.readings.read(answers.parcels_of(header), str(header["token"]))
 
 
 def _list_in(header: Mapping[str, object], name: str) -> list[object]:

@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from .shelf import clear_shelves
+
 # Longer than any usual value takes, shorter than people notice.
 STUCK_S: Final = 0.5
 # Idle threads end after a while; most programs wait for one job after the other.
@@ -74,6 +76,7 @@ class Openers:
             except BaseException:
                 _log()
             del task  # what it holds must not live on while we wait
+        clear_shelves()  # no job has ended for a while
 
     def _next(self, me: int) -> Task | None:
         """Give the next task, or None if there was none for long."""

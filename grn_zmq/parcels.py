@@ -4,35 +4,36 @@ A name is a token, `<shm|disk>-<session>-<random>`: in memory for attached jobs,
 the state directory for detached ones. The broker removes a file when its job, or the result of
 it, is let go; what was left by the dead is swept at its start. What a living client has not
 handed over yet is protected by that client's lock.
+
+Those in memory are mostly names of files that their writer keeps for the next: `shelf.py`.
 """
 
 import contextlib
 import errno
 import fcntl
 import hashlib
-import io
 import mmap
 import os
 import shutil
 import stat
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from .copying import MAPPED_BYTES, Buffer
 from .errors import DiskFull, UnsafeDirectory
-from .limits import PARCEL_BYTES
 from .paths import check_private, make_private, state_directory
 from .requiring import require_token
+from .shelf import shelf_in
 from .units import format_bytes
 
 SHARED_MEMORY: Final = Path("/dev/shm")
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _COPY_BYTES: Final = 1 << 20
 _LOCK: Final = ".lock"
-
-Buffer = bytes | bytearray | memoryview
+_KEPT: Final = "kept-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,40 +57,45 @@ class Parcels:
                 draft.write(buffer)
             return draft.finish()
 
+    def pack(self, pieces: Sequence[Buffer], size_bytes: int, session: str, where: str) -> str:
+        """Write a large pickle and give its token; it may stand in memory that was used before.
+
+        What is read may be longer than what was written: a pickle knows its end.
+
+        Raises:
+            DiskFull: There is no room for it; nothing of it is left.
+        """
+        name = _new_token("shm", session)
+        shelf = shelf_in(self.shm, self.hold)
+        if where == "shm" and shelf.write(pieces, size_bytes, name):
+            return name
+        return self.write(pieces, session, where)
+
     def draft(self, session: str, where: str) -> "Draft":
         """Begin a parcel that is written bit by bit; `finish` gives its token."""
         return Draft(self, session, where)
 
     def read(self, token: str) -> memoryview:
-        """Give the bytes of a parcel without copying them; valid also after its removal.
+        """Give the bytes of a parcel, large ones uncopied; valid also after its removal.
+
+        They can be changed, which changes them here only, and costs the pages that are.
 
         Raises:
             FileNotFoundError: It was let go.
         """
-        path = self._path(token)
-        check_private(path.parent)
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            facts = os.fstat(fd)
-            if not stat.S_ISREG(facts.st_mode) or facts.st_uid != os.geteuid():
-                raise UnsafeDirectory(f"{path} is not a file of yours: remove it")
-            if not facts.st_size:
-                return memoryview(b"")
-            return memoryview(mmap.mmap(fd, facts.st_size, prot=mmap.PROT_READ))
-        finally:
-            os.close(fd)
+        return map_parcel(*open_parcel(self.path(token)))
 
     def size_bytes(self, token: str) -> int | None:
         """How large a parcel is; None if there is none."""
         try:
-            return self._path(token).lstat().st_size
+            return self.path(token).lstat().st_size
         except OSError:
             return None
 
     def remove(self, token: str) -> None:
         """Let a parcel go; one that is gone already is none the less gone."""
         with contextlib.suppress(OSError):
-            self._path(token).unlink()
+            self.path(token).unlink()
 
     def hold(self, session: str) -> int:
         """Protect the parcels of this process from sweeps while the descriptor is open."""
@@ -119,8 +125,7 @@ class Parcels:
                 alive[session] = self._is_held(session)
             if not alive[session]:
                 removed += _unlink(path)
-        for path in list(self.disk.glob(f"*{_LOCK}")):
-            self._is_held(path.name.removesuffix(_LOCK))
+        self.sweep_kept()
         with contextlib.suppress(OSError):  # not empty: somebody needs it
             self.shm.rmdir()
         return removed
@@ -129,21 +134,31 @@ class Parcels:
         """Remove what a client that is gone for good has left, and say how many."""
         if self._is_held(session):
             return 0  # it lives, and has jobs that it has not submitted yet
+        self.sweep_kept()
         mine = [path for path, whose in self._all() if whose == session]
         return sum(_unlink(path) for path in mine if path.name not in keep)
 
-    def _path(self, token: str) -> Path:
+    def sweep_kept(self) -> None:
+        """Remove what processes that are dead have kept for later, and their locks."""
+        alive: dict[str, bool] = {}
+        for path in _listed(self.shm):
+            if path.name.startswith(_KEPT):
+                owner = path.name.split("-")[1]
+                if owner not in alive:
+                    alive[owner] = self._is_held(owner)
+                if not alive[owner]:
+                    _unlink(path)
+        for path in list(self.disk.glob(f"*{_LOCK}")):
+            self._is_held(path.name.removesuffix(_LOCK))
+
+    def path(self, token: str) -> Path:
+        """Where a parcel lies, if there is one."""
         require_token(token)
         return (self.shm if token.startswith("shm-") else self.disk) / token
 
     def _all(self) -> Iterator[tuple[Path, str]]:
         for directory in (self.shm, self.disk):
-            try:
-                check_private(directory)
-                found = list(directory.iterdir())
-            except OSError:
-                continue  # there is none yet, or it is not ours to clean
-            for path in found:
+            for path in _listed(directory):
                 with contextlib.suppress(ValueError):
                     require_token(path.name)
                     yield path, path.name.split("-")[1]
@@ -223,8 +238,7 @@ class Draft:
             if where == "shm":
                 return False  # somebody else took the name
             raise
-        self._path = directory / f"{where}-{self._session}-{uuid.uuid4().hex}"
-        require_token(self._path.name)
+        self._path = directory / _new_token(where, self._session)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             self._fd = os.open(self._path, flags, 0o600)
@@ -263,36 +277,41 @@ class Draft:
         )
 
 
-class Spill:
-    """Takes a payload bit by bit: in memory while it is small, then as a parcel."""
+def open_parcel(path: Path) -> tuple[int, int]:
+    """Open a parcel to read it, and give its size. Its writer lets it be while it is locked.
 
-    def __init__(self, parcels: Parcels, session: Callable[[], str], where: str) -> None:
-        """Write nothing yet; `session` is asked for when a parcel begins."""
-        self._parcels, self._session, self._where = parcels, session, where
-        self._small = io.BytesIO()
-        self._draft: Draft | None = None
+    Raises:
+        FileNotFoundError: It was let go.
+    """
+    check_private(path.parent)
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        # A mapping has this lock, too, and lasts longer than the descriptor.
+        fcntl.flock(fd, fcntl.LOCK_SH)
+        facts, named = os.fstat(fd), path.lstat()
+        if not stat.S_ISREG(facts.st_mode) or facts.st_uid != os.geteuid():
+            raise UnsafeDirectory(f"{path} is not a file of yours: remove it")
+        if facts.st_ino != named.st_ino:
+            raise FileNotFoundError(path)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd, facts.st_size
 
-    def write(self, data: Buffer) -> int:
-        if self._draft is not None:
-            return self._draft.write(data)
-        size = memoryview(data).nbytes
-        if self._small.tell() + size < PARCEL_BYTES:
-            return self._small.write(data)
-        self._draft = self._parcels.draft(self._session(), self._where)
-        self._draft.write(self._small.getbuffer())
-        self._small = io.BytesIO()
-        return self._draft.write(data)
 
-    def finish(self) -> tuple[bytes, str]:
-        """Give the payload, or the token of its parcel."""
-        if self._draft is None:
-            return self._small.getvalue(), ""
-        return b"", self._draft.finish()
-
-    def close(self) -> None:
-        """Leave nothing behind of what was not finished."""
-        if self._draft is not None:
-            self._draft.close()
+def map_parcel(fd: int, size_bytes: int) -> memoryview:
+    """Give the bytes of an open parcel, small ones copied, and close its descriptor."""
+    try:
+        if size_bytes >= MAPPED_BYTES:
+            with contextlib.suppress(OSError):  # too many descriptors, or mappings
+                return memoryview(mmap.mmap(fd, size_bytes, access=mmap.ACCESS_COPY))
+        room = memoryview(bytearray(size_bytes))
+        at = 0
+        while at < size_bytes and (step := os.preadv(fd, [room[at:]], at)):
+            at += step
+        return room[:at]
+    finally:
+        os.close(fd)
 
 
 def find_parcels(environ: Mapping[str, str]) -> Parcels:
@@ -303,6 +322,20 @@ def find_parcels(environ: Mapping[str, str]) -> Parcels:
     state = state_directory(environ)
     name = hashlib.sha256(os.fsencode(state)).hexdigest()[:8]
     return Parcels(SHARED_MEMORY / f"grn-{os.geteuid()}-{name}", state / "parcels")
+
+
+def _new_token(where: str, session: str) -> str:
+    token = f"{where}-{session}-{uuid.uuid4().hex}"
+    require_token(token)
+    return token
+
+
+def _listed(directory: Path) -> list[Path]:
+    try:
+        check_private(directory)
+        return list(directory.iterdir())
+    except OSError:
+        return []  # there is none yet, or it is not ours to clean
 
 
 def _unlink(path: Path) -> bool:

@@ -1,27 +1,36 @@
 """Pickled bytes that only the client and the job process open.
 
+Large buffers, such as arrays have, are not pickled but stand behind the pickle as they are, so
+that they are copied once, into the file they travel in, and not at all by their reader:
+
+    MAGIC, count, size of the pickle, count x (offset, size); pickle; the buffers, aligned
+
+A payload without such buffers is the bare pickle.
+
 What is heavy is imported inside the functions: importing this module, and with it `grn_zmq`,
 stays cheap until the first call.
 """
 
+import struct
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple
 
-from .errors import DiskFull, NotPicklable
+from .errors import NotPicklable
+from .limits import SHARED_BYTES
 
 AnyFunction = Callable[..., Any]
 Payload = bytes | memoryview
-
-
-class SupportsWrite(Protocol):
-    """Where a pickle goes."""
-
-    def write(self, data: bytes, /) -> object: ...
-
+Buffer = bytes | bytearray | memoryview
 
 PROTOCOL: Final = 5
+# No pickle begins like this.
+MAGIC: Final = b"GRN5"
+_HEAD: Final = struct.Struct("<4sIQ")
+_PLACE: Final = struct.Struct("<QQ")
+# What vector instructions like.
+ALIGNED_TO: Final = 64
 # How far the search for an unpicklable value goes down, and how wide: it names the culprit
 # in practically every case and ends within a moment for large containers.
 SEARCH_DEPTH: Final = 3
@@ -41,7 +50,8 @@ def dump_function(function: AnyFunction, stand_in: AnyFunction | None = None) ->
     Raises:
         NotPicklable: Names the variable, global or attribute that cannot travel.
     """
-    return _dump((function, stand_in), lambda: _blame_functions(function, stand_in))
+    packed = _dump((function, stand_in), lambda: _blame_functions(function, stand_in), None)
+    return packed.joined()
 
 
 def load_function(blob: Payload) -> tuple[AnyFunction, AnyFunction | None]:
@@ -56,8 +66,8 @@ def dump_arguments(
     args: Sequence[object],
     kwargs: Mapping[str, object],
     function: AnyFunction | None = None,
-) -> bytes:
-    """Pickle the arguments of one call.
+) -> "Packed":
+    """Pickle the arguments of one call; large buffers stay where they are.
 
     Args:
         function: Whose arguments they are; only used to name one that cannot travel.
@@ -68,32 +78,14 @@ def dump_arguments(
     return _dump((tuple(args), dict(kwargs)), lambda: _blame_arguments(args, kwargs, function))
 
 
-def write_arguments(
-    args: Sequence[object],
-    kwargs: Mapping[str, object],
-    function: AnyFunction | None,
-    file: SupportsWrite,
-) -> None:
-    """Pickle the arguments of one call into a file, without a copy of large ones.
-
-    Raises:
-        NotPicklable: Names the argument, and the part of it, that cannot travel.
-    """
-    _dump_into(
-        (tuple(args), dict(kwargs)), file, lambda: _blame_arguments(args, kwargs, function)
-    )
-
-
 def load_arguments(blob: Payload) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the positional and the named arguments of one call."""
-    import pickle
-
-    args, kwargs = pickle.loads(blob)
+    args, kwargs = _load(blob)
     return args, kwargs
 
 
-def dump_value(value: object) -> bytes:
-    """Pickle what a function returned.
+def dump_value(value: object) -> "Packed":
+    """Pickle what a function returned; large buffers stay where they are.
 
     Raises:
         NotPicklable: Names the part of the result that cannot travel.
@@ -103,9 +95,23 @@ def dump_value(value: object) -> bytes:
 
 def load_value(blob: Payload) -> Any:
     """Return what the function returned."""
-    import pickle
+    return _load(blob)
 
-    return pickle.loads(blob)
+
+class Packed(NamedTuple):
+    """A payload in pieces that are still the memory of what was pickled."""
+
+    pieces: Sequence[Buffer]
+    size_bytes: int
+
+    @classmethod
+    def of(cls, body: bytes) -> "Packed":
+        """Give one that is in one piece."""
+        return cls((body,), len(body))
+
+    def joined(self) -> bytes:
+        """Copy it into one."""
+        return b"".join(self.pieces)
 
 
 def _undecorated(function: AnyFunction) -> AnyFunction:
@@ -113,23 +119,63 @@ def _undecorated(function: AnyFunction) -> AnyFunction:
     return inner
 
 
-def _dump(value: object, blame: Callable[[], str]) -> bytes:
-    import io
+class _Pieces(list[Buffer]):
+    """Takes a pickle bit by bit; large parts of it are not copied."""
 
-    file = io.BytesIO()
-    _dump_into(value, file, blame)
-    return file.getvalue()
+    write = list.append
 
 
-def _dump_into(value: object, file: SupportsWrite, blame: Callable[[], str]) -> None:
+def _dump(
+    value: object, blame: Callable[[], str], apart_bytes: int | None = SHARED_BYTES
+) -> Packed:
+    """Pickle; buffers of this size and more stand apart."""
+    import pickle
+
     import cloudpickle
 
+    stream, apart = _Pieces(), list[memoryview]()
+
+    def stays(buffer: pickle.PickleBuffer) -> bool:
+        raw = buffer.raw()
+        if apart_bytes is None or raw.nbytes < apart_bytes:
+            return True
+        apart.append(raw)
+        return False
+
     try:
-        cloudpickle.dump(value, file, protocol=PROTOCOL)
-    except (DiskFull, OSError):
-        raise
+        cloudpickle.Pickler(stream, protocol=PROTOCOL, buffer_callback=stays).dump(value)
     except Exception as error:
         raise NotPicklable(blame(), error) from error
+    size_bytes = sum(memoryview(one).nbytes for one in stream)
+    return _framed(stream, size_bytes, apart) if apart else Packed(stream, size_bytes)
+
+
+def _framed(stream: list[Buffer], stream_bytes: int, apart: list[memoryview]) -> Packed:
+    """Put buffers behind a pickle, and in front of it where they are."""
+    at = _HEAD.size + len(apart) * _PLACE.size + stream_bytes
+    head, tail = [_HEAD.pack(MAGIC, len(apart), stream_bytes)], list[Buffer]()
+    for raw in apart:
+        gap = -at % ALIGNED_TO
+        head.append(_PLACE.pack(at + gap, raw.nbytes))
+        tail += (bytes(gap), raw)
+        at += gap + raw.nbytes
+    return Packed([b"".join(head), *stream, *tail], at)
+
+
+def _load(blob: Payload) -> Any:
+    """Unpickle; what stands apart becomes part of the value as it is, if it can be changed."""
+    import pickle
+
+    view = memoryview(blob)
+    if bytes(view[: len(MAGIC)]) != MAGIC:
+        return pickle.loads(view)
+    _, count, stream_bytes = _HEAD.unpack_from(view)
+    end = _HEAD.size + count * _PLACE.size
+    places = _PLACE.iter_unpack(view[_HEAD.size : end])
+    buffers: list[Buffer] = [view[at : at + size] for at, size in places]
+    if view.readonly:
+        buffers = [bytearray(one) for one in buffers]
+    return pickle.loads(view[end : end + stream_bytes], buffers=buffers)
 
 
 def _picklable(value: object) -> bool:

@@ -5,16 +5,16 @@ import os
 import pickle
 import random
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from contextvars import ContextVar
 from typing import Any, Final
 
 from .codec import MAX_BODY_BYTES
 from .errors import TooLarge
+from .limits import parcel_from
 from .naming import version_of_function
 from .options import JobOptions
-from .parcels import Spill, find_parcels
-from .payload import PROTOCOL, digest, dump_function, write_arguments
+from .parcels import find_parcels
+from .payload import PROTOCOL, digest, dump_arguments, dump_function
 from .plain import is_plain
 from .records import Blob, JobSpec, Scalar, require_scalar
 from .surroundings import surroundings
@@ -157,10 +157,11 @@ def pack_arguments(
     """Give the pickled arguments, or the token of a file if they are large."""
     if is_plain(args) and is_plain(kwargs.values()):
         return pickle.dumps((args, kwargs), PROTOCOL), ""  # as cloudpickle would
+    packed = dump_arguments(args, kwargs, function)
+    if packed.size_bytes < parcel_from(detached=detached):
+        return packed.joined(), ""
     where = "disk" if detached else "shm"
-    with closing(Spill(find_parcels(os.environ), session, where)) as spill:
-        write_arguments(args, kwargs, function, spill)
-        return spill.finish()
+    return b"", find_parcels(os.environ).pack(*packed, session(), where)
 
 
 def drop_arguments(spec: JobSpec | None) -> None:

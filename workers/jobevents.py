@@ -104,6 +104,8 @@ class Outcome:
     """The names of the exception's class and all its bases."""
     token: str = ""
     """The parcel that has the body, if that is large."""
+    kept_bytes: int = 0
+    """What it keeps mapped of files, for large arguments and results of its next run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,7 @@ def outcome_in(packet: channel.Packet) -> Outcome:
         body=packet.body,
         error_bases=_texts(header.get("error_bases")),
         token=_token(header.get("token")),
+        kept_bytes=number_in(header, "kept_bytes"),
     )
 
 

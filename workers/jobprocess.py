@@ -44,7 +44,7 @@ class JobProcess:
         """
         self.keeper_pid = keeper.pid
         self.pid: int | None = None
-        self.baseline_bytes = 0
+        self.baseline_bytes = self._own_bytes = 0
         self.exited = False
         self._keeper = keeper
         self._ctl: socket.socket | None = ctl
@@ -72,6 +72,10 @@ class JobProcess:
     def is_output(self, fd: int) -> bool:
         """Whether this is where the job prints to."""
         return fd in self._pipes
+
+    def keeps(self, kept_bytes: int) -> None:
+        """Files that stay mapped there are not its last run's, nor the need of its next."""
+        self.baseline_bytes = self._own_bytes + kept_bytes
 
     def feed(self, run: Run) -> None:
         """Hand over a run; also before Ready. One at a time: the last must have ended.
@@ -224,7 +228,7 @@ class JobProcess:
     def _on_ready(self, header: Mapping[str, object]) -> list[Event]:
         self._ready = True
         self.pid = number_in(header, "pid")
-        self.baseline_bytes = number_in(header, "baseline_bytes")
+        self.baseline_bytes = self._own_bytes = number_in(header, "baseline_bytes")
         return [Ready(self.pid)]
 
     def _read_ctl(self) -> list[Event]:

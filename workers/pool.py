@@ -96,6 +96,10 @@ class Pool:
         if pid is not None:
             reset_peak(pid)
 
+    def keeps(self, key: int, kept_bytes: int) -> None:
+        """It has files mapped for its next run: that is nobody's need."""
+        self._processes[key].keeps(kept_bytes)
+
     def baseline_bytes(self, key: int) -> int:
         return 0 if key in self._commands else self._processes[key].baseline_bytes
 

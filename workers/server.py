@@ -301,6 +301,7 @@ class WorkerServer:
     def _on_outcome(self, key: int, outcome: jobevents.Outcome) -> None:
         looked = self.sample()  # the last look while its memory is still there
         of_device = looked and self._device.info.kind == "nvml"
+        self._pool.keeps(key, outcome.kept_bytes)
         returned = Returned(
             outcome="succeeded" if outcome.outcome == "succeeded" else "failed",
             exit_status=outcome.exit_status,

@@ -238,11 +238,23 @@ def test_a_result_that_is_let_go_takes_its_parcel_with_it() -> None:
     machine = Machine(1000)
     machine.submit(a_spec(1))
     machine.run(1, payload=b"", token=a_token(7))
+
     machine.say(CLIENT, wire.Received((an_id(1),)))
 
-    effects = machine.wait(61.0)
+    assert Discard(a_token(7)) in machine.effects
 
-    assert Discard(a_token(7)) in effects
+
+def test_a_parcel_that_others_wait_for_outlives_the_receipt_of_its_caller() -> None:
+    machine = Machine(1000)
+    machine.submit(a_spec(1))
+    machine.say(OTHER, a_hello(901))
+    machine.say(OTHER, wire.Attach((an_id(1),)))
+    machine.run(1, payload=b"", token=a_token(7))
+
+    machine.say(CLIENT, wire.Received((an_id(1),)))
+
+    assert Discard(a_token(7)) not in machine.effects
+    assert Discard(a_token(7)) in machine.wait(61.0)
 
 
 def test_the_parcel_of_arguments_goes_with_the_end_of_its_job() -> None:

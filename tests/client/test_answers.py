@@ -13,7 +13,7 @@ def notes(error: BaseException, **run: Any) -> list[str]:
     """The notes that an exception has where its job was called."""
     header = {"on_host": True, "cap_bytes": 0, "total_bytes": GIB, **run}
     _, body = failure(error, header)
-    return getattr(load_exception(body, "1"), "__notes__", [])
+    return getattr(load_exception(body.joined(), "1"), "__notes__", [])
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def heard_calls(broker: ScriptedBroker, count: int) -> list[str]:
 
 def values(ids: list[str], *results: object, **changes: Any) -> wire.Values:
     none = (0.0,) * len(ids)
-    payloads = tuple(dump_value(one) for one in results)
+    payloads = tuple(dump_value(one).joined() for one in results)
     return wire.Values(an_outcome(99, **changes), tuple(ids), none, none, payloads)
 
 
@@ -156,7 +156,7 @@ def test_the_outcome_of_one_of_many_is_its_own(broker: ScriptedBroker, client: C
     (first, second) = submit(client, 1, 2)
     ids = heard_calls(broker, 2)
     assert first.outcome is None
-    payloads = (dump_value(1), dump_value(worked.Opened()))
+    payloads = (dump_value(1).joined(), dump_value(worked.Opened()).joined())
     like = an_outcome(99, peak_bytes=77)
     broker.say(wire.Values(like, tuple(ids), (0.25, 0.5), (1.25, 1.5), payloads))
 
@@ -210,7 +210,9 @@ def test_a_value_that_cannot_be_opened_fails_its_own_job(
     ids = heard_calls(broker, 2)
     none = (0.0, 0.0)
     broker.say(
-        wire.Values(an_outcome(99), tuple(ids), none, none, (b"nonsense", dump_value(2)))
+        wire.Values(
+            an_outcome(99), tuple(ids), none, none, (b"nonsense", dump_value(2).joined())
+        )
     )
 
     with pytest.raises(grn.JobFailed, match="cannot be unpickled") as caught:

@@ -35,7 +35,7 @@ def client(broker: ScriptedBroker) -> Iterator[Client]:
 
 
 def value(number: int, result: object) -> Outcome:
-    return an_outcome(number, payload=dump_value(result))
+    return an_outcome(number, payload=dump_value(result).joined())
 
 
 def test_r99_a_waiting_client_is_told_by_the_next_broker(

@@ -205,7 +205,7 @@ class Malicious:
 
 @pytest.mark.parametrize("ending", ["SystemExit", "KeyboardInterrupt", "ValueError"])
 def test_f34_a_value_that_ends_its_opener_is_an_error_that_says_so(ending: str) -> None:
-    got = error_of(an_outcome(payload=dump_value(Malicious(ending))))
+    got = error_of(an_outcome(payload=dump_value(Malicious(ending)).joined()))
 
     assert isinstance(got, JobFailed)
     assert got.error_type == ending
@@ -234,6 +234,6 @@ def test_a_value_whose_file_is_gone_has_expired() -> None:
 
 def test_a_value_in_a_file_is_opened_from_there() -> None:
     token = f"shm-{'a' * 32}-{'b' * 32}"
-    file = memoryview(dump_value([1, 2]))
+    file = memoryview(dump_value([1, 2]).joined())
 
     assert open_outcome(an_outcome(payload=b"", token=token), a_spec(), file) == ([1, 2], None)

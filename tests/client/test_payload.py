@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from pickle import PickleBuffer
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ class Decorated:
         self.grn_function = function
 
 
-def blamed(dump: Callable[..., bytes], *args: Any) -> str:
+def blamed(dump: Callable[..., object], *args: Any) -> str:
     with pytest.raises(NotPicklable) as caught:
         dump(*args)
     return caught.value.what
@@ -51,10 +52,43 @@ def test_a_decorated_function_arrives_undecorated() -> None:
 
 
 def test_arguments_and_values_survive() -> None:
-    blob = payload.dump_arguments((1, "two"), {"three": [3]})
+    blob = payload.dump_arguments((1, "two"), {"three": [3]}).joined()
 
     assert payload.load_arguments(memoryview(blob)) == ((1, "two"), {"three": [3]})
-    assert payload.load_value(payload.dump_value({"a": 1.5})) == {"a": 1.5}
+    assert payload.load_value(payload.dump_value({"a": 1.5}).joined()) == {"a": 1.5}
+
+
+def test_large_buffers_are_not_copied_but_stand_behind_the_pickle() -> None:
+    large, small = bytearray(b"x" * 200_000), bytearray(b"y" * 200)
+    value = {"large": PickleBuffer(large), "small": PickleBuffer(small)}
+
+    packed = payload.dump_value(value)
+
+    assert any(memoryview(one).obj is large for one in packed.pieces)
+    assert not any(memoryview(one).obj is small for one in packed.pieces)
+    assert packed.size_bytes == len(packed.joined())
+
+
+def test_large_buffers_become_part_of_what_is_read_as_they_are() -> None:
+    packed = payload.dump_arguments((PickleBuffer(bytearray(b"x" * 200_000)), 7), {})
+    room = bytearray(packed.joined() + b"whatever was there before")
+
+    (data, seven), _ = payload.load_arguments(memoryview(room))
+    at = room.index(b"xxx")
+    room[at] = ord("!")
+
+    assert (bytes(data[:2]), len(data), seven) == (b"!x", 200_000, 7)
+    assert at % payload.ALIGNED_TO == 0
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray])
+def test_what_could_be_changed_still_can_be(kind: type) -> None:
+    data = PickleBuffer(kind(b"x" * 200_000))
+
+    read = payload.load_value(payload.dump_value(data).joined())
+
+    assert memoryview(read).readonly == (kind is bytes)
+    assert bytes(read) == b"x" * 200_000
 
 
 def test_a_digest_names_the_content() -> None:

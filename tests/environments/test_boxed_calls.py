@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from grn_zmq import answers, boxing, payload
+from grn_zmq import boxing, payload
 from grn_zmq.boxing import Box, call_in_box
 from grn_zmq.environments import Bubblewrap, Mount
 from grn_zmq.tracebacks import load_exception
@@ -50,7 +50,7 @@ def place() -> Iterator[Path]:
     directory.rmdir()
 
 
-Call = Callable[..., answers.Result]
+Call = Callable[..., tuple[dict[str, object], bytes]]
 
 
 @pytest.fixture
@@ -62,11 +62,12 @@ def call(interpreter: str, place: Path) -> Call:
         *args: Any,
         words: tuple[str, ...] = (),
         apart: bool = False,
-    ) -> answers.Result:
+    ) -> tuple[dict[str, object], bytes]:
         run = {"stand_in": False, "on_host": True, "total_bytes": 1, "cap_bytes": 0}
         box = Box("tf", words or (interpreter,), str(place / "box"), apart)
-        content = memoryview(payload.dump_arguments(args, {}))
-        return call_in_box(box, run, payload.dump_function(function), content)
+        content = memoryview(payload.dump_arguments(args, {}).joined())
+        header, body = call_in_box(box, run, payload.dump_function(function), content)
+        return header, body.joined()
 
     return made
 

@@ -82,7 +82,7 @@ class ScriptedBroker:
             number,
             function=blobs[0].digest,
             context=blobs[1].digest,
-            **{"payload": payload.dump_arguments(args, {}), **run},
+            **{"payload": payload.dump_arguments(args, {}).joined(), **run},
         )
         self.send(wire.Blobs(tuple(blobs)))
         self.assign(call)

@@ -71,7 +71,7 @@ def wait_for(condition: Callable[[], object]) -> None:
 
 def a_call(function: Callable[..., Any], *args: object, **changes: Any) -> Run:
     blob = payload.dump_function(function, changes.pop("stand_in_function", None))
-    content = payload.dump_arguments(args, {})
+    content = payload.dump_arguments(args, {}).joined()
     run = Run("job-1", 1, "call", payload.digest(blob), blob, content)
     return dataclasses.replace(run, **changes)
 

@@ -251,7 +251,7 @@ def test_large_results_and_arguments_travel_by_file(
 ) -> None:
     value = os.urandom(2 * PARCEL_BYTES)
     arguments = parcels.write(
-        [payload.dump_arguments((value,), {})], an_id(900), where.strip("-")
+        [payload.dump_arguments((value,), {}).joined()], an_id(900), where.strip("-")
     )
 
     result = bench.run(bytes.upper, payload=b"", token=arguments, detached=detached)
