@@ -3,6 +3,7 @@
 import errno
 import os
 import select
+import time
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -28,6 +29,8 @@ class Pool:
     def __init__(self, launcher: Launcher) -> None:
         self._launcher = launcher
         self._epoll = select.epoll()
+        if launcher.fileno() >= 0:
+            self._epoll.register(launcher.fileno(), select.EPOLLIN)
         self._processes: dict[int, JobProcess] = {}
         self._commands: set[int] = set()
         self._owners: dict[int, int] = {}
@@ -50,8 +53,11 @@ class Pool:
         self._epoll.register(fd, select.EPOLLIN)
         self._owners[fd] = -1
 
-    def launch(self, key: int, context: Context, environment: Mapping[str, str]) -> None:
-        self._processes[key] = self._launcher.launch(context, environment)
+    def launch(
+        self, key: int, context: Context, environment: Mapping[str, str], job_type: str = ""
+    ) -> None:
+        """See `Launcher.launch`."""
+        self._processes[key] = self._launcher.launch(context, environment, job_type)
         self._register(key)
 
     def feed(self, key: int, run: Run) -> None:
@@ -160,6 +166,9 @@ class Pool:
                 events = process.read(fd)
                 self._register(key)
                 yield from ((key, event) for event in events)
+            elif fd == self._launcher.fileno():
+                self._launcher.hear(time.monotonic())
+        self._launcher.look(time.monotonic())
 
     def destroy(self, key: int) -> None:
         """After its exit: close and reap."""
@@ -174,6 +183,7 @@ class Pool:
             self.destroy(key)
         for job_id in [*self._caller_trees, *self._lives]:
             self.unwatch_caller(job_id)
+        self._launcher.close()
         self._epoll.close()
 
     def _register(self, key: int) -> None:

@@ -30,11 +30,11 @@ from .events import Gone, Returned
 from .farewells import Farewells
 from .hands import Hands
 from .joblogs import JobLogs
-from .launcher import ExecLauncher
 from .pool import Pool
 from .sampler import Sampler
 from .spool import Spool
 from .spoollog import FinishRecord, StartRecord
+from .warmth import ZygoteLauncher
 
 # After a refusal, which may be over soon, and where an answer is long in coming.
 GREET_AGAIN_S: Final = 0.5
@@ -76,7 +76,7 @@ class WorkerServer:
         info = device.info
         self._facts = facts_of(info)
         self._spool = spool
-        launcher = ExecLauncher()
+        launcher = ZygoteLauncher()
         self._pool = Pool(launcher)
         self._farewells = Farewells(launcher.known_pids)
         self._link = BrokerLink(find)

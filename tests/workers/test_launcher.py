@@ -21,6 +21,7 @@ from grn_zmq.context import Context
 from workers.jobevents import Event, Exited, Outcome, Output, Ready, Run
 from workers.jobprocess import JobProcess
 from workers.launcher import ExecLauncher, LaunchError, become_subreaper
+from workers.warmth import LOOK_S, ZygoteLauncher
 
 pytestmark = pytest.mark.e2e
 
@@ -30,23 +31,49 @@ Start = Callable[..., JobProcess]
 E = TypeVar("E", Ready, Output, Outcome, Exited)
 
 
-@pytest.fixture
-def start() -> Iterator[Start]:
-    """Start job processes, and see that neither process nor descriptor is left behind."""
-    launcher, started = ExecLauncher(), list[JobProcess]()
+@pytest.fixture(params=["executed", "forked"])
+def start(request: pytest.FixtureRequest) -> Iterator[Start]:
+    """Start job processes, and see that neither process nor descriptor is left behind.
+
+    Those that are forked come from a zygote where one can be had for their context.
+    """
     children, fds = keeper.children_of(os.getpid()), os.listdir("/proc/self/fd")
+    started = list[JobProcess]()
+    launcher = ExecLauncher() if request.param == "executed" else ZygoteLauncher()
     launcher.known_pids.update(children)
 
     def launch(context: Context | None = None, **environment: str) -> JobProcess:
-        process = launcher.launch(context or Context.capture(), environment)
+        context = context or Context.capture()
+        if isinstance(launcher, ZygoteLauncher):
+            warm_up(launcher, context, environment)
+        process = launcher.launch(context, environment, "type")
         started.append(process)
+        works = "-Z" not in context.flags
+        assert process.forked == (works and isinstance(launcher, ZygoteLauncher))
         return process
 
     yield launch
     for process in started:
         process.destroy()
+    launcher.close()
     assert keeper.children_of(os.getpid()) == children
     assert len(os.listdir("/proc/self/fd")) == len(fds)
+
+
+def warm_up(
+    launcher: ZygoteLauncher,
+    context: Context,
+    environment: dict[str, str],
+    job_type: str = "type",
+) -> None:
+    """Have a zygote for job processes like these, if there can be one."""
+    bed = launcher.bed(context, environment, job_type)
+    bed.plan.launches = max(2, bed.plan.launches)
+    bed.plan.used_at = time.monotonic()
+    launcher.look(time.monotonic() + LOOK_S)
+    while bed.coming is not None:
+        assert select.select([launcher], [], [], DEADLINE_S)[0], "no zygote became ready"
+        launcher.hear(time.monotonic())
 
 
 def until(process: JobProcess, kind: type[E], before: list[Event] | None = None) -> E:
@@ -285,43 +312,52 @@ def test_killing_the_keeper_leaves_nothing_alive(start: Start, tmp_path: Path) -
 
 
 WORKER = """
-import select, sys, time
+import os, select, sys, time
 sys.path.insert(0, sys.argv[1])
 import test_launcher
 from grn_zmq.context import Context
+from grn_zmq.keeper import descendants
 from workers.launcher import ExecLauncher, become_subreaper
+from workers.warmth import ZygoteLauncher
 become_subreaper()
-process = ExecLauncher().launch(Context.capture(), {})
+launcher, context = ExecLauncher(), Context.capture()
+if sys.argv[3] == "forked":
+    launcher = ZygoteLauncher()
+    test_launcher.warm_up(launcher, context, {})
+process = launcher.launch(context, {}, "type")
+assert process.forked == (sys.argv[3] == "forked")
 process.feed(test_launcher.a_call(test_launcher.leave_processes, sys.argv[2]))
 test_launcher.until(process, test_launcher.Outcome)
 process.feed(test_launcher.a_call(time.sleep, 600))
-print(process.keeper_pid, process.pid, flush=True)
+print(process.keeper_pid, process.pid, *descendants(os.getpid()), flush=True)
 time.sleep(600)
 """
 
 
-def test_killing_the_worker_leaves_nothing_alive(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["executed", "forked"])
+def test_killing_the_worker_leaves_nothing_alive(tmp_path: Path, how: str) -> None:
     here = Path(__file__)
-    words = [sys.executable, "-c", WORKER, str(here.parent), str(tmp_path)]
+    words = [sys.executable, "-c", WORKER, str(here.parent), str(tmp_path), how]
     with subprocess.Popen(words, stdout=subprocess.PIPE, cwd=here.parents[2]) as worker:
         assert worker.stdout is not None
         pids = [int(word) for word in worker.stdout.readline().split()]
         pids += [int(name) for name in os.listdir(tmp_path)]
         worker.kill()
 
-    assert len(pids) == 4
+    assert len(set(pids)) >= (6 if how == "forked" else 4)
     wait_for(lambda: all(gone(pid) for pid in pids))
 
 
 def test_a_hundred_jobs_leave_no_zombie_p24(start: Start) -> None:
-    before = keeper.children_of(os.getpid())
+    children = list[list[int]]()
     for _ in range(100):
         process = start()
         process.feed(a_command("true"))
         assert until(process, Exited).status == 0
         process.destroy()
+        children.append(keeper.children_of(os.getpid()))
 
-    assert keeper.children_of(os.getpid()) == before
+    assert children[-1] == children[0]
 
 
 @pytest.mark.parametrize(
