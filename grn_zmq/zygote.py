@@ -23,6 +23,7 @@ import signal
 import socket
 import sys
 import time
+import weakref
 from collections.abc import Iterable
 from typing import Final, NoReturn
 
@@ -79,6 +80,7 @@ def _warm_up(sock: socket.socket, header: dict[str, object]) -> None:
             channel.send(sock, {"refused": name, "why": why})
             os._exit(0)
     flush()  # or every fork would say it again
+    _keep_finalizers()
     gc.collect()
     gc.freeze()
 
@@ -102,6 +104,12 @@ def _import(name: str) -> str:
     except BaseException as error:  # half a library is worse than none
         return f"{type(error).__name__}: {error}"
     return ""
+
+
+def _keep_finalizers() -> None:
+    """Leave what imports want to clean up at the end to nobody: it is shared by all forks."""
+    for one in list(getattr(weakref.finalize, "_registry", ())):
+        one.atexit = False
 
 
 class _Watch:

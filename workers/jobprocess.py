@@ -36,7 +36,7 @@ class JobProcess:
         job: socket.socket,
         said_fd: int,
         sweep: Callable[[], set[int]],
-        forget: Callable[[int], None],
+        forget: Callable[[Keeper], None],
         learn: Learn = lambda imported: None,
         *,
         forked: bool = False,
@@ -46,7 +46,8 @@ class JobProcess:
         Args:
             said_fd: A file with what the interpreter wrote before its first run.
             sweep: Kills what a killed keeper left; returns the processes it met.
-            forget: Told the keeper's pid once it is reaped.
+            forget: Given the keeper once it is dead, or has said that it ends: it is reaped
+                there.
             learn: Told what runs have imported, as the job process counts it.
             forked: Whether it shares memory with the zygote it came from.
         """
@@ -66,6 +67,7 @@ class JobProcess:
         self._sent = ""
         self._late = ""
         self._ready = False
+        self._proved = False
         for sock in (ctl, job):
             sock.setblocking(False)
 
@@ -163,7 +165,9 @@ class JobProcess:
         if self._said_fd >= 0:
             os.close(self._said_fd)
             self._said_fd = -1
-        self._reap()
+            if not self._proved:
+                self._reap()
+            self._forget(self._keeper)
 
     def _tell(self, header: dict[str, object]) -> bool:
         if self._ctl is None:
@@ -279,6 +283,7 @@ class JobProcess:
         return events
 
     def _exit_of(self, header: Mapping[str, object]) -> Exited:
+        self._proved = True
         status, signum = header.get("status"), header.get("signal")
         return Exited(
             status=status if isinstance(status, int) else None,
@@ -307,4 +312,3 @@ class JobProcess:
         except subprocess.TimeoutExpired:
             self._keeper.kill()
             self._keeper.wait()
-        self._forget(self.keeper_pid)

@@ -20,7 +20,8 @@ from grn_zmq.errors import GrnError
 from grn_zmq.jobmain import BOOT
 from grn_zmq.keeper import PR_SET_CHILD_SUBREAPER, children_of, descendants, prctl, send_signal
 
-from .jobprocess import JobProcess, Learn
+from .jobprocess import REAP_S, JobProcess, Learn
+from .keepers import Keeper
 
 # Killed processes are gone within milliseconds; one that hangs in the kernel must not keep
 # the worker from its other jobs.
@@ -73,8 +74,9 @@ class Launcher(Protocol):
 class ExecLauncher:
     """Starts a new interpreter for every job process."""
 
-    def __init__(self, known_pids: set[int] | None = None) -> None:
-        self.known_pids = set() if known_pids is None else known_pids
+    def __init__(self) -> None:
+        self.known_pids: set[int] = set()
+        self._dying: list[Keeper] = []
 
     def fileno(self) -> int:
         """Nothing is to be watched."""
@@ -84,10 +86,29 @@ class ExecLauncher:
         """Nothing is kept."""
 
     def look(self, now: float) -> None:
-        """Nothing is kept."""
+        """Reap what has died."""
+        if self._dying:
+            self._reap()
 
     def close(self) -> None:
-        """Nothing is kept."""
+        """Reap what is dying."""
+        self._reap(REAP_S)
+        for one in self._dying:
+            one.kill()
+        self._reap(REAP_S)
+
+    def _forget(self, keeper: Keeper) -> None:
+        """Take over a keeper that nobody needs any more."""
+        self._dying.append(keeper)
+
+    def _reap(self, seconds: float = 0) -> None:
+        dying, self._dying = self._dying, []
+        for one in dying:
+            try:
+                one.wait(seconds)
+                self.known_pids.discard(one.pid)
+            except subprocess.TimeoutExpired:
+                self._dying.append(one)
 
     def launch(
         self,
@@ -122,8 +143,7 @@ class ExecLauncher:
             channel.send(job, setup, context.to_bytes())
             keeper = _execute(context, environment, far_ctl, far_job, said_fd)
             near.pop_all()
-        forget = self.known_pids.discard
-        return JobProcess(keeper, ctl, job, said_fd, self.sweep, forget, learn)
+        return JobProcess(keeper, ctl, job, said_fd, self.sweep, self._forget, learn)
 
     def sweep(self) -> set[int]:
         """Kill and reap the worker's children it does not know; return all it met."""

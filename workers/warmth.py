@@ -6,7 +6,6 @@ dies the next is. Which zygotes are worth their start is decided in `imports`.
 
 import os
 import select
-import subprocess
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,8 +20,7 @@ from grn_zmq.imported import site_directories
 
 from .devices.memory import available_bytes, physical_bytes
 from .imports import Learned, Plan
-from .jobprocess import JobProcess, Learn
-from .keepers import Keeper
+from .jobprocess import REAP_S, JobProcess, Learn
 from .launcher import ExecLauncher
 from .zygotekeys import Key, key_of
 from .zygotes import Ended, Seedling, Zygote
@@ -36,7 +34,6 @@ SPARE_S: Final = 30.0
 LEAST_LEFT_PART: Final = 0.05
 LOOK_S: Final = 1.0
 PRESSURE_S: Final = 5.0
-REAP_S: Final = 5.0
 # Of what zygotes were never started for, so many are remembered.
 MOST_KEYS: Final = 64
 
@@ -60,7 +57,6 @@ class ZygoteLauncher(ExecLauncher):
         # By interpreter, what must not be imported in advance.
         self._refused: dict[str, set[str]] = {}
         self._epoll = select.epoll()
-        self._dying: list[Keeper] = []
         self._look_at = 0.0
         self._pressure_at = 0.0
 
@@ -132,7 +128,7 @@ class ZygoteLauncher(ExecLauncher):
             return None
         self.known_pids.add(keeper.pid)
         ctl, job, said_fd = seedling.ctl, seedling.job, seedling.said_fd
-        forget = self.known_pids.discard
+        forget = self._forget
         process = JobProcess(keeper, ctl, job, said_fd, self.sweep, forget, learn, forked=True)
         setup = {"setup": True, "environment": {**zygote.environment, **environment}}
         try:
@@ -144,10 +140,10 @@ class ZygoteLauncher(ExecLauncher):
 
     def look(self, now: float) -> None:
         """Begin what is due, end what is idle, reap what has died."""
+        super().look(now)
         if now < self._look_at:
             return
         self._look_at = now + LOOK_S
-        self._reap()
         if self._short_of_memory(now):
             for bed in self._beds.values():
                 self._retire(bed)
@@ -244,16 +240,6 @@ class ZygoteLauncher(ExecLauncher):
         self._epoll.unregister(zygote)
         self._dying += [*zygote.end(), zygote.process]
 
-    def _reap(self, seconds: float = 0) -> None:
-        living: list[Keeper] = []
-        for one in self._dying:
-            try:
-                one.wait(seconds)
-                self.known_pids.discard(one.pid)
-            except subprocess.TimeoutExpired:
-                living.append(one)
-        self._dying = living
-
     def _short_of_memory(self, now: float) -> bool:
         if now < self._pressure_at:
             return False
@@ -277,7 +263,7 @@ class ZygoteLauncher(ExecLauncher):
         """End all zygotes and spares."""
         for bed in self._beds.values():
             self._retire(bed)
-        self._reap(REAP_S)
+        super().close()
         self._epoll.close()
 
 
