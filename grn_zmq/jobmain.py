@@ -2,7 +2,7 @@
 
     worker -> job    {"setup": true, "environment": ...} + context, once, first
                      {"kind": "call" | "command", "job_id", "attempt", ...} + content + 2 pipes
-    job -> worker    {"ready": true, "pid", "baseline_bytes"} once set up
+    job -> worker    {"ready": true, "pid", "baseline_bytes", "faults"} once set up
                      {"outcome": "succeeded" | "failed" | "exited" | "oom", ...}
                      + value or exception; "imported" among it if modules were loaded
 
@@ -100,8 +100,8 @@ class JobSide:
         except BaseException as error:
             self.setup_error = error
         self.imported.begin()
-        size = _resident_bytes()
-        channel.send(self.sock, {"ready": True, "pid": self.pid, "baseline_bytes": size})
+        facts = {"pid": self.pid, "baseline_bytes": _resident_bytes(), "faults": _faults()}
+        channel.send(self.sock, {"ready": True, **facts})
 
     def run_call(self, packet: channel.Packet) -> None:
         """Call the function, flush, answer."""
@@ -331,6 +331,12 @@ def _peak_bytes() -> int:
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024
     return 0
+
+
+def _faults() -> int:
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 
 def _resident_bytes() -> int:

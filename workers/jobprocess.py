@@ -54,6 +54,7 @@ class JobProcess:
         self.keeper_pid = keeper.pid
         self.pid: int | None = None
         self.baseline_bytes = 0
+        self.faults: int | None = None
         self.exited = False
         self.forked = forked
         self._keeper = keeper
@@ -241,6 +242,7 @@ class JobProcess:
         self._ready = True
         self.pid = number_in(header, "pid")
         self.baseline_bytes = number_in(header, "baseline_bytes")
+        self.faults = number_in(header, "faults") if self.forked else None
         return [Ready(self.pid)]
 
     def _read_ctl(self) -> list[Event]:

@@ -88,8 +88,9 @@ class Pool:
             return None
         main_pid = process.keeper_pid if process.pid is None else process.pid
         # A command replaces the interpreter, so all it has is its own.
-        baseline = 0 if key in self._commands else process.baseline_bytes
-        return Tree(process.keeper_pid, main_pid, baseline)
+        if key in self._commands:
+            return Tree(process.keeper_pid, main_pid)
+        return Tree(process.keeper_pid, main_pid, process.baseline_bytes, faults=process.faults)
 
     def is_alone(self, key: int) -> bool:
         """Whether nothing else lives below its keeper: a daemon it left is its sibling now."""

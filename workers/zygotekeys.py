@@ -19,6 +19,7 @@ HARMLESS: Final = frozenset(
         "OLDPWD",
         "PS1",
         "PWD",
+        "PYTEST_CURRENT_TEST",
         "SHLVL",
         "STY",
         "TERM",
