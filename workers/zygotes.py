@@ -152,6 +152,8 @@ class Zygote:
             if (keeper := spare.keeper()) and keeper.lives:
                 return spare
             spare.close()
+            if keeper is not None:
+                keeper.wait(0)
         return self._ask()
 
     def keep_spare(self) -> None:
