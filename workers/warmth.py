@@ -18,10 +18,10 @@ from grn_zmq import channel
 from grn_zmq.context import Context
 from grn_zmq.imported import site_directories
 
-from .devices.memory import available_bytes, physical_bytes
 from .imports import Learned, Plan
 from .jobprocess import REAP_S, JobProcess, Learn
 from .launcher import ExecLauncher
+from .pressure import Pressure
 from .zygotekeys import Key, key_of
 from .zygotes import Ended, Seedling, Zygote
 
@@ -30,10 +30,7 @@ MOST_ZYGOTES: Final = 4
 IDLE_S: Final = 600.0
 # A spare serves jobs that come one after the other.
 SPARE_S: Final = 30.0
-# Of the machine's memory, what has to be left for others; below, nothing is kept warm.
-LEAST_LEFT_PART: Final = 0.05
 LOOK_S: Final = 1.0
-PRESSURE_S: Final = 5.0
 # Of what zygotes were never started for, so many are remembered.
 MOST_KEYS: Final = 64
 
@@ -52,13 +49,13 @@ class ZygoteLauncher(ExecLauncher):
 
     def __init__(self) -> None:
         super().__init__()
+        self._pressure = Pressure()
         self._beds: dict[Key, Bed] = {}
         self._learned = Learned()
         # By interpreter, what must not be imported in advance.
         self._refused: dict[str, set[str]] = {}
         self._epoll = select.epoll()
         self._look_at = 0.0
-        self._pressure_at = 0.0
 
     def fileno(self) -> int:
         """What becomes readable when a zygote has something to say."""
@@ -144,7 +141,7 @@ class ZygoteLauncher(ExecLauncher):
         if now < self._look_at:
             return
         self._look_at = now + LOOK_S
-        if self._short_of_memory(now):
+        if self._pressure.high(now):
             for bed in self._beds.values():
                 self._retire(bed)
             return
@@ -239,17 +236,6 @@ class ZygoteLauncher(ExecLauncher):
     def _end(self, zygote: Zygote) -> None:
         self._epoll.unregister(zygote)
         self._dying += [*zygote.end(), zygote.process]
-
-    def _short_of_memory(self, now: float) -> bool:
-        if now < self._pressure_at:
-            return False
-        try:
-            short = available_bytes() < LEAST_LEFT_PART * physical_bytes()
-        except OSError:
-            return False
-        if not short:
-            self._pressure_at = now + PRESSURE_S
-        return short
 
     def sweep(self) -> set[int]:
         """Kill and reap the worker's children it does not know; return all it met."""

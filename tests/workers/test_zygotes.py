@@ -16,7 +16,7 @@ from grn_zmq import keeper
 from grn_zmq.context import Context
 from tests.workers.launching import DEADLINE_S, a_call, gone, until, value_of, wait_for
 from tests.workers.warming import install
-from workers import warmth, zygotes
+from workers import pressure, warmth, zygotes
 from workers.jobevents import Exited, Outcome
 from workers.jobprocess import JobProcess
 from workers.launcher import become_subreaper
@@ -376,8 +376,8 @@ def test_a_zygote_that_nobody_needs_or_can_afford_is_ended(
     if reason == "idle":
         now += warmth.IDLE_S + 1
     else:
-        monkeypatch.setattr(warmth, "available_bytes", lambda: 0)
-        now += warmth.PRESSURE_S + 1
+        monkeypatch.setattr(pressure, "available_bytes", lambda: 0)
+        now += pressure.READ_S + 1
     garden.launcher.look(now)
 
     assert garden.bed().serving is None
