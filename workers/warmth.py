@@ -22,7 +22,7 @@ from .imports import Learned, Plan
 from .jobprocess import REAP_S, JobProcess, Learn
 from .launcher import ExecLauncher
 from .pressure import Pressure
-from .zygotekeys import Key, key_of
+from .zygotekeys import Key, key_of, lasting_variables
 from .zygotes import Ended, Seedling, Zygote
 
 MOST_ZYGOTES: Final = 4
@@ -84,9 +84,9 @@ class ZygoteLauncher(ExecLauncher):
         key = key_of(context, environment, stamps_of(context), bare=not job_type)
         bed = self._beds.pop(key, None) or Bed()
         self._beds[key] = bed  # the last used is the last
-        for other in [one for one in self._beds if len(self._beds) > MOST_KEYS]:
-            if len(self._beds) > MOST_KEYS and not _zygotes(self._beds[other]):
-                del self._beds[other]
+        unused = [one for one, other in self._beds.items() if not _zygotes(other)]
+        for other_key in unused[: max(0, len(self._beds) - MOST_KEYS)]:
+            del self._beds[other_key]
         return bed
 
     def _learn(self, bed: Bed, job_type: str, imported: Mapping[object, object]) -> None:
@@ -127,7 +127,8 @@ class ZygoteLauncher(ExecLauncher):
         ctl, job, said_fd = seedling.ctl, seedling.job, seedling.said_fd
         forget = self._forget
         process = JobProcess(keeper, ctl, job, said_fd, self.sweep, forget, learn, forked=True)
-        setup = {"setup": True, "environment": {**zygote.environment, **environment}}
+        set_by_imports = lasting_variables(zygote.environment)
+        setup = {"setup": True, "environment": {**set_by_imports, **environment}}
         try:
             channel.send(job, setup, context.to_bytes())
         except OSError:
