@@ -189,8 +189,8 @@ class ZygoteLauncher(ExecLauncher):
         else:
             bed.serving = None
         self._end(zygote)
-        if ended.blamed:  # it may have started processes, which are ours now
-            self._reap(REAP_S)
+        if ended.blamed:  # it may have started processes, which become ours when it is dead
+            zygote.process.wait(REAP_S)
             self.sweep()
 
     def _begin_if_due(self, key: Key, bed: Bed, now: float) -> None:

@@ -12,9 +12,14 @@ HARMLESS: Final = frozenset(
     {
         "_",
         "COLUMNS",
+        "GPG_TTY",
         "GRN_ATTEMPT",
         "GRN_GPU_MEMORY_MB",
         "GRN_RESOURCES",
+        "INVOCATION_ID",
+        "JOURNAL_STREAM",
+        "JPY_PARENT_PID",
+        "JPY_SESSION_NAME",
         "LINES",
         "OLDPWD",
         "PS1",
@@ -33,7 +38,16 @@ HARMLESS: Final = frozenset(
         "XDG_SESSION_ID",
     }
 )
-HARMLESS_BEGINNINGS: Final = ("SSH_", "GRN_JOB_", "GRN_RESOURCE_", "GRN_AMOUNT_")
+HARMLESS_BEGINNINGS: Final = (
+    "GRN_AMOUNT_",
+    "GRN_JOB_",
+    "GRN_RESOURCE_",
+    "ITERM_",
+    "KITTY_",
+    "SSH_",
+    "VSCODE_",
+    "WEZTERM_",
+)
 
 
 @dataclass(frozen=True, slots=True)

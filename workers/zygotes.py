@@ -17,6 +17,8 @@ from .zygotekeys import Key
 
 # A fork takes milliseconds; from a zygote that stands still nothing more is expected.
 FORK_S: Final = 2.0
+# From the end of its socket to that of a process.
+END_S: Final = 0.5
 # The slowest imports known take ten seconds on an idle machine.
 IMPORT_S: Final = 120.0
 SAID_BYTES: Final = 4096
@@ -133,9 +135,9 @@ class Zygote:
 
     def _death(self) -> Ended:
         try:
-            status = self.process.wait(FORK_S)
+            status = self.process.wait(END_S)
         except subprocess.TimeoutExpired:
-            return Ended("it closed its socket")
+            return Ended("it closed its socket", self._importing)
         said = os.pread(self._said_fd, SAID_BYTES, 0).decode(errors="replace").strip()
         why = (said.splitlines() or [f"it ended with status {status}"])[-1]
         # Whoever kills it, the kernel short of memory for one, has nothing against a module.
