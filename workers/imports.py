@@ -83,8 +83,7 @@ class Plan:
         self._pause_s = FIRST_PAUSE_S
 
     def died(self, now: float) -> None:
-        """The zygote is gone, and no module is to blame."""
-        self.has = None
+        """A zygote is gone, and no module is to blame."""
         self._not_before = now + self._pause_s
         self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
 

@@ -111,13 +111,15 @@ class ExecLauncher:
                 self._dying.append(one)
 
     def launch(
-        self,
-        context: Context,
-        environment: Mapping[str, str],
-        job_type: str = "",
-        learn: Learn = lambda imported: None,
+        self, context: Context, environment: Mapping[str, str], job_type: str = ""
     ) -> JobProcess:
         """Execute the client's interpreter; see `Launcher.launch`."""
+        return self.execute(context, environment, lambda imported: None)
+
+    def execute(
+        self, context: Context, environment: Mapping[str, str], learn: Learn
+    ) -> JobProcess:
+        """The same, and let somebody know what its runs import."""
         if threading.current_thread() is not threading.main_thread():
             raise RuntimeError("job processes are started from the main thread only")
         try:

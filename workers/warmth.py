@@ -6,9 +6,11 @@ dies the next is. Which zygotes are worth their start is decided in `imports`.
 
 import os
 import select
+import subprocess
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
@@ -62,26 +64,26 @@ class ZygoteLauncher(ExecLauncher):
         return self._epoll.fileno()
 
     def launch(
-        self,
-        context: Context,
-        environment: Mapping[str, str],
-        job_type: str = "",
-        learn: Learn = lambda imported: None,
+        self, context: Context, environment: Mapping[str, str], job_type: str = ""
     ) -> JobProcess:
         """Fork a job process, or execute one; see `Launcher.launch`."""
         now = time.monotonic()
         bed = self.bed(context, environment, job_type)
         bed.plan.launched(job_type, now)
-        learn = partial(self._learn, bed, job_type)
+        learn = partial(self._learn, job_type)
         self._look_at = now  # a start that is due is for the next turn: this job goes first
         if bed.coming is not None:
             self._hear(bed, bed.coming, now)
         process = self._fork(bed, context, environment, learn)
-        return process or super().launch(context, environment, job_type, learn)
+        return process or self.execute(context, environment, learn)
 
     def bed(self, context: Context, environment: Mapping[str, str], job_type: str = "") -> Bed:
         """Give the zygotes that such a job process may come from."""
         key = key_of(context, environment, stamps_of(context), bare=not job_type)
+        if key not in self._beds:
+            for other_key, other in self._beds.items():
+                if replace(other_key, stamps=key.stamps) == key:
+                    self._retire(other)  # something was installed since
         bed = self._beds.pop(key, None) or Bed()
         self._beds[key] = bed  # the last used is the last
         unused = [one for one, other in self._beds.items() if not _zygotes(other)]
@@ -89,7 +91,7 @@ class ZygoteLauncher(ExecLauncher):
             del self._beds[other_key]
         return bed
 
-    def _learn(self, bed: Bed, job_type: str, imported: Mapping[object, object]) -> None:
+    def _learn(self, job_type: str, imported: Mapping[object, object]) -> None:
         if job_type:
             self._learned.take(job_type, imported)
             self._look_at = 0.0
@@ -179,7 +181,6 @@ class ZygoteLauncher(ExecLauncher):
         if ended.blamed:
             logger.bind(facts=facts).info("a module is not imported in advance any more")
             self._refused.setdefault(zygote.key.interpreter, set()).add(ended.blamed)
-            bed.plan.has = None if bed.serving is None else frozenset(bed.serving.names)
             self._look_at = 0.0
         else:
             logger.bind(facts=facts).warning("a zygote has ended")
@@ -188,9 +189,12 @@ class ZygoteLauncher(ExecLauncher):
             bed.coming = None
         else:
             bed.serving = None
+        newest = bed.coming or bed.serving
+        bed.plan.has = None if newest is None else frozenset(newest.names)
         self._end(zygote)
         if ended.blamed:  # it may have started processes, which become ours when it is dead
-            zygote.process.wait(REAP_S)
+            with suppress(subprocess.TimeoutExpired):
+                zygote.process.wait(REAP_S)
             self.sweep()
 
     def _begin_if_due(self, key: Key, bed: Bed, now: float) -> None:
@@ -204,6 +208,7 @@ class ZygoteLauncher(ExecLauncher):
         try:
             bed.coming = Zygote(key, list(wanted), now)
         except (OSError, ValueError):  # a job process will not start either, and say why
+            bed.plan.has = None
             bed.plan.died(now)
             return
         self.known_pids.add(bed.coming.process.pid)
@@ -212,7 +217,7 @@ class ZygoteLauncher(ExecLauncher):
     def _make_room(self, wanting: Bed) -> None:
         others = [bed for bed in self._beds.values() if bed is not wanting and _zygotes(bed)]
         others.sort(key=lambda bed: bed.plan.used_at)
-        for bed in others[: len(others) + 1 - MOST_ZYGOTES]:
+        for bed in others[: max(0, len(others) + 1 - MOST_ZYGOTES)]:
             self._retire(bed)
 
     def _see_to_spare(self, bed: Bed, idle_s: float) -> None:

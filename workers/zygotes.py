@@ -85,10 +85,10 @@ class Zygote:
             self._said_fd = os.memfd_create("grn-said", os.MFD_CLOEXEC)
             opened.callback(os.close, self._said_fd)
             with far:
+                channel.send(self._sock, {"preload": list(names), "path": list(key.sys_path)})
                 self.process = self._execute(far.fileno())
             opened.pop_all()
         self._sock.setblocking(False)
-        channel.send(self._sock, {"preload": list(names), "path": list(key.sys_path)})
 
     def _execute(self, fd: int) -> "subprocess.Popen[bytes]":
         key = self.key

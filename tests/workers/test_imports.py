@@ -73,7 +73,6 @@ def test_a_zygote_is_followed_by_another_only_if_much_is_missing() -> None:
 
 def test_after_a_death_the_next_start_waits_longer_each_time() -> None:
     plan = a_plan(launches=2)
-    plan.begun(())
     plan.died(now=10.0)
     plan.died(now=10.0)
 

@@ -345,10 +345,11 @@ def test_after_an_installation_the_old_zygote_does_not_serve(
 ) -> None:
     heavy("")
     garden.run(JOBS["load"], "heavy")
-    garden.settle()
+    old = garden.settle()
     os.utime(tmp_path / "lib" / "site-packages", (1, 1))
 
     assert garden.run(JOBS["load"], "heavy") == (False, False)
+    wait_for(lambda: gone(old.process.pid))
     garden.settle()
     assert garden.run(JOBS["load"], "heavy") == (True, True)
 
@@ -366,6 +367,16 @@ def test_another_environment_has_another_zygote_and_the_oldest_is_ended(
 
     assert garden.bed(OMP_NUM_THREADS="1").serving is None
     wait_for(lambda: gone(first.process.pid))
+
+
+def test_several_environments_are_kept_warm_side_by_side(garden: Garden) -> None:
+    found = []
+    for threads in "123":
+        for _ in range(2):
+            garden.end(garden.launch(OMP_NUM_THREADS=threads))
+        found.append(garden.settle(OMP_NUM_THREADS=threads))
+
+    assert [garden.bed(OMP_NUM_THREADS=threads).serving for threads in "123"] == found
 
 
 @pytest.mark.parametrize("reason", ["idle", "short of memory"])
