@@ -8,7 +8,8 @@ without that module.
     worker -> zygote    {"preload": [names], "path": sys.path}, once, first
                         {"fork": true} + far ends of control and job socket, and a file
     zygote -> worker    {"importing": name} before each
-                        {"refused": name, "why": text}, and it ends
+                        {"refused": name, "why": text}, and it ends; without a name if it
+                        was unfit from its start
                         {"ready": true, "environment": {...}}: variables that imports have set
 
 A fork becomes a keeper, says {"keeper": pid} with a pidfd on its control socket, and is from
@@ -40,6 +41,7 @@ BOOT: Final = (
 SETTLE_S: Final = 0.05
 # It only gives memory back, and was never seen to harm a fork.
 _HARMLESS_THREADS: Final = frozenset({"jemalloc_bg_thd"})
+_GPU_FILES: Final = "/dev/nvidia"
 
 
 def main() -> NoReturn:
@@ -71,18 +73,23 @@ def _warm_up(sock: socket.socket, header: dict[str, object]) -> None:
     sys.path[:] = [entry for entry in path if f"{entry}/".startswith(roots)]
     sys.argv = [""]
     watch = _Watch(roots)
+    if why := watch.danger():  # by what the user's site runs in every interpreter
+        _refuse(sock, "", why)
     for name in names:
         if name in sys.modules:
             continue
         channel.send(sock, {"importing": name})
-        why = _import(name) or watch.danger()
-        if why:
-            channel.send(sock, {"refused": name, "why": why})
-            os._exit(0)
+        if why := _import(name) or watch.danger():
+            _refuse(sock, name, why)
     flush()  # or every fork would say it again
     _keep_finalizers()
     gc.collect()
     gc.freeze()
+
+
+def _refuse(sock: socket.socket, name: str, why: str) -> NoReturn:
+    channel.send(sock, {"refused": name, "why": why})
+    os._exit(0)
 
 
 def _import_own() -> None:
@@ -117,7 +124,8 @@ class _Watch:
 
     def __init__(self, roots: tuple[str, ...]) -> None:
         self._roots = roots
-        self._files = _open_files().keys()
+        found = _open_files()
+        self._files = {fd for fd, file in found.items() if not file.startswith(_GPU_FILES)}
         self._modules = set(sys.modules)
 
     def danger(self) -> str:

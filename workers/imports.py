@@ -82,9 +82,9 @@ class Plan:
         """A zygote has become ready, or has forked: its next death is the first again."""
         self._pause_s = FIRST_PAUSE_S
 
-    def died(self, now: float) -> None:
+    def died(self, now: float, *, for_good: bool = False) -> None:
         """A zygote is gone, and no module is to blame."""
-        self._not_before = now + self._pause_s
+        self._not_before = float("inf") if for_good else now + self._pause_s
         self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
 
     def rest(self) -> None:

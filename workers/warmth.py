@@ -184,7 +184,7 @@ class ZygoteLauncher(ExecLauncher):
             self._look_at = 0.0
         else:
             logger.bind(facts=facts).warning("a zygote has ended")
-            bed.plan.died(now)
+            bed.plan.died(now, for_good=ended.unfit)
         if zygote is bed.coming:
             bed.coming = None
         else:

@@ -56,10 +56,12 @@ class Ended:
     """A zygote is of no use any more.
 
     `blamed` is the module that must not be imported in the next one, if that is the reason.
+    If it is `unfit`, there is to be no next one.
     """
 
     why: str
     blamed: str = ""
+    unfit: bool = False
 
 
 class Zygote:
@@ -124,7 +126,8 @@ class Zygote:
 
     def _take(self, header: Mapping[str, object]) -> Ended | None:
         if "refused" in header:
-            return Ended(str(header.get("why")), str(header["refused"]))
+            name = str(header["refused"])
+            return Ended(str(header.get("why")), name, unfit=not name)
         if "importing" in header:
             self._importing = str(header["importing"])
         if "ready" in header:

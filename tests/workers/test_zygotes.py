@@ -6,98 +6,22 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from grn_zmq import keeper
-from grn_zmq.context import Context
-from tests.workers.launching import DEADLINE_S, a_call, gone, until, value_of, wait_for
+from tests.workers.garden import Garden, garden
+from tests.workers.launching import DEADLINE_S, a_call, gone, until, wait_for
 from tests.workers.warming import install
 from workers import pressure, warmth, zygotes
 from workers.jobevents import Exited, Outcome
-from workers.jobprocess import JobProcess
-from workers.launcher import become_subreaper
-from workers.warmth import LOOK_S, Bed, ZygoteLauncher
-from workers.zygotes import Zygote
+from workers.warmth import LOOK_S
+
+__all__ = ["garden"]  # a fixture
 
 pytestmark = pytest.mark.e2e
-
-
-class Garden:
-    """A launcher and what it has started."""
-
-    def __init__(self) -> None:
-        self.launcher = ZygoteLauncher()
-        self.launcher.known_pids.update(keeper.children_of(os.getpid()))
-        self.started: list[JobProcess] = []
-
-    def launch(self, job_type: str = "fit", **environment: str) -> JobProcess:
-        process = self.launcher.launch(Context.capture(), environment, job_type)
-        self.started.append(process)
-        return process
-
-    def run(self, function: Callable[..., Any], *args: object) -> tuple[Any, bool]:
-        """What a new process returns, and whether it was forked."""
-        process = self.launch()
-        value = value_of(process, function, *args)
-        self.end(process)
-        return value, process.forked
-
-    def end(self, process: JobProcess) -> None:
-        process.close()
-        until(process, Exited)
-        process.destroy()
-
-    def bed(self, job_type: str = "fit", **environment: str) -> Bed:
-        return self.launcher.bed(Context.capture(), environment, job_type)
-
-    def settle(self, **environment: str) -> Zygote:
-        """Wait until nothing more is begun, and give what serves now."""
-        bed = self.bed(**environment)
-        deadline = time.monotonic() + DEADLINE_S
-        self.look()
-        while bed.coming is not None:
-            assert time.monotonic() < deadline, "no zygote became ready"
-            select.select([self.launcher], [], [], 0.1)
-            self.launcher.hear(time.monotonic())
-            self.look()
-        assert bed.serving is not None
-        return bed.serving
-
-    def warm(self) -> Zygote:
-        """Have a zygote without imports."""
-        self.bed().plan.launches = 2
-        self.bed().plan.used_at = time.monotonic()
-        return self.settle()
-
-    def begins(self) -> bool:
-        """Look, and say whether a zygote is coming."""
-        self.look()
-        return self.bed().coming is not None
-
-    def look(self) -> None:
-        self.launcher.look(time.monotonic() + LOOK_S)
-
-    def close(self) -> None:
-        for process in self.started:
-            process.destroy()
-        self.launcher.close()
-
-
-@pytest.fixture
-def garden() -> Iterator[Garden]:
-    """See that neither process nor descriptor is left behind."""
-    children, fds = keeper.children_of(os.getpid()), os.listdir("/proc/self/fd")
-    become_subreaper()
-    garden = Garden()
-    yield garden
-    garden.close()
-    keeper.prctl(keeper.PR_SET_CHILD_SUBREAPER, 0)
-    assert keeper.children_of(os.getpid()) == children
-    assert len(os.listdir("/proc/self/fd")) == len(fds)
 
 
 def jobs() -> dict[str, Callable[..., Any]]:
@@ -265,6 +189,24 @@ def test_what_brings_danger_is_left_to_the_jobs(
 
     assert zygote.names == ("wave",)
     assert garden.run(lambda: "heavy" in sys.modules) == (False, True)
+
+
+def test_an_interpreter_that_has_threads_from_its_start_is_never_a_zygote(
+    garden: Garden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(UNSAFE["a thread"])
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    for _ in range(2):
+        garden.run(os.getpid)
+    garden.look()
+    assert garden.bed().coming is not None
+    wait_for(lambda: not garden.comes())
+
+    garden.bed().plan.used_at = 1e9
+    garden.launcher.look(1e9)
+
+    assert garden.bed().coming is None
+    assert garden.run(len, "four") == (4, False)
 
 
 def test_an_import_that_hangs_is_given_up(
