@@ -103,3 +103,16 @@ def test_a_forked_job_that_is_killed_is_measured_too(
 
     assert (result.outcome, result.signal) == ("killed", signal.SIGKILL)
     assert mib - 4 <= result.peak_bytes / MIB <= mib + 12
+
+
+def test_a_command_is_forked_without_the_imports_of_calls(bench: Bench) -> None:
+    words = ("sh", "-c", "grep -q grn_zmq.zygote /proc/$PPID/cmdline")
+    results: list[Result] = []
+
+    def forked() -> bool:
+        results.append(bench.run_command(*words, job_type="heavy"))
+        return results[-1].outcome == "succeeded"
+
+    until(forked)
+
+    assert results[-1].peak_bytes < 40 * MIB

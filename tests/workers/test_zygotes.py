@@ -13,7 +13,16 @@ from typing import Any
 import pytest
 
 from tests.workers.garden import Garden, garden
-from tests.workers.launching import DEADLINE_S, a_call, gone, until, wait_for
+from tests.workers.launching import (
+    DEADLINE_S,
+    a_call,
+    gone,
+    leave_processes,
+    outcome_of,
+    until,
+    value_of,
+    wait_for,
+)
 from tests.workers.warming import install
 from workers import pressure, warmth, zygotes
 from workers.jobevents import Exited, Outcome
@@ -236,6 +245,29 @@ def test_killing_a_zygote_harms_nobody_and_another_follows(garden: Garden) -> No
     assert garden.settle() is not first
     assert garden.run(len, "four") == (4, True)
     garden.end(running)
+
+
+def test_after_the_death_of_a_zygote_what_it_forked_is_still_told_apart(
+    garden: Garden, tmp_path: Path
+) -> None:
+    zygote = garden.warm()
+    one, other = garden.launch(), garden.launch()
+    assert value_of(one, len, "four") == 4
+    assert outcome_of(other, leave_processes, str(tmp_path)).outcome == "succeeded"
+    zygote.process.kill()
+    wait_for(lambda: os.getpid() == parent_of(other.keeper_pid))
+    os.kill(other.keeper_pid, signal.SIGKILL)
+
+    exited = until(other, Exited)
+
+    assert (exited.signal, exited.left_over >= 2) == (signal.SIGKILL, True)
+    assert all(gone(int(name)) for name in os.listdir(tmp_path))
+    assert value_of(one, len, "four") == 4
+    garden.end(one)
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def test_a_zygote_that_died_unnoticed_costs_the_next_job_nothing(garden: Garden) -> None:
