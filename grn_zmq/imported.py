@@ -18,17 +18,32 @@ _LEFT_OUT: Final = UNSAFE | {"grn_zmq", "__main__"}
 _SITE: Final = ("site-packages", "dist-packages")
 
 
+_loaded: frozenset[str] = frozenset()
+
+
+def loaded() -> frozenset[str]:
+    """Give the names of what is loaded; again the same set if nothing was since.
+
+    Making it touches every name, and in a fork copies the pages they are on: a zygote makes
+    it for all its forks.
+    """
+    global _loaded
+    if len(_loaded) != len(sys.modules):
+        _loaded = frozenset(sys.modules)
+    return _loaded
+
+
 class Imported:
     """What one process has loaded, and how much of it was told."""
 
     def __init__(self) -> None:
         self._count = 0
-        self._known: set[str] = set()
+        self._known: frozenset[str] = frozenset()
 
     def begin(self) -> None:
         """What is loaded now is not of any job."""
         self._count = len(sys.modules)
-        self._known = set(sys.modules)
+        self._known = loaded()
 
     def news(self) -> dict[str, object]:
         """Give what was loaded since the last time, as part of an answer; mostly nothing."""

@@ -30,7 +30,7 @@ from typing import Final, NoReturn
 
 from . import channel, jobmain, keeper
 from .frameworks import quietly
-from .imported import UNSAFE, file_of, shared_roots
+from .imported import UNSAFE, file_of, loaded, shared_roots
 from .jobcall import flush
 
 # Run by `interpreter -P -c BOOT package_dir socket_fd worker_pid`.
@@ -82,6 +82,9 @@ def _warm_up(sock: socket.socket, header: dict[str, object]) -> None:
         if why := _import(name) or watch.danger():
             _refuse(sock, name, why)
     flush()  # or every fork would say it again
+    # Each fork would invalidate them one by one, and so copy the pages they are on.
+    sys.path_importer_cache.clear()
+    loaded()
     _keep_finalizers()
     gc.collect()
     gc.freeze()
