@@ -46,6 +46,7 @@ class Config:
     overflow: float = DEFAULT_OVERFLOW
     capacity: str = ""
     environments: str = ""
+    warm: bool = True
     on_end: str = ""
     report: bool | None = None
     job: JobDefaults = field(default_factory=JobDefaults)

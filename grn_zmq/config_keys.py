@@ -100,6 +100,14 @@ def _report(value: str | int | float | bool) -> bool | None:
     return value if isinstance(value, bool) else {"1": True, "0": False}.get(str(value))
 
 
+def _yes(value: str | int | float | bool) -> bool:
+    words = {"1": True, "true": True, "0": False, "false": False}
+    try:
+        return words[str(value).strip().lower()]
+    except KeyError:
+        raise ValueError from None
+
+
 def _seconds(value: str | int | float | bool) -> float:
     seconds = parse_seconds(value)
     if seconds > MAX_SECONDS:
@@ -141,6 +149,7 @@ KEYS: Final = (
         "tables, [environments.NAME], or the path of a file that has them",
         "none",
     ),
+    Key("warm", True, _yes, (bool,), "true or false"),
     Key("on_end", "", _hook, (str,), "a command, or a URL that begins with http", "nothing"),
     Key("report", None, _report, (bool,), "true or false", "on a terminal"),
     Key(

@@ -2,9 +2,9 @@
 
     worker -> job    {"setup": true, "environment": ...} + context, once, first
                      {"kind": "call" | "command", "job_id", "attempt", ...} + content + 2 pipes
-    job -> worker    {"ready": true, "pid", "baseline_bytes"} once set up
+    job -> worker    {"ready": true, "pid", "baseline_bytes", "faults"} once set up
                      {"outcome": "succeeded" | "failed" | "exited" | "oom", ...}
-                     + value or exception
+                     + value or exception; "imported" among it if modules were loaded
 
 The end of the socket asks the process to leave. A command replaces the process; its outcome
 is the exit status that the keeper reports.
@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from . import caps, channel, frameworks, keeper
+from .imported import Imported
 from .jobcall import answer_of, cap_of, flush, freshen, leave, teach_multiprocessing
 from .jobenv import JobEnvironment, texts_in
 from .peaks import reset_peak
@@ -68,6 +69,7 @@ class JobSide:
         # The last one only: a closure over data is a new function with every call.
         self.function: tuple[Callable[..., Any], Callable[..., Any] | None] | None = None
         self.environment = JobEnvironment()
+        self.imported = Imported()
         self.setup_error: BaseException | None = None
         self.on_interrupt: Any = signal.default_int_handler
         signal.signal(signal.SIGINT, _ignore_signal)
@@ -97,8 +99,9 @@ class JobSide:
             teach_multiprocessing()
         except BaseException as error:
             self.setup_error = error
-        size = _resident_bytes()
-        channel.send(self.sock, {"ready": True, "pid": self.pid, "baseline_bytes": size})
+        self.imported.begin()
+        facts = {"pid": self.pid, "baseline_bytes": _resident_bytes(), "faults": _faults()}
+        channel.send(self.sock, {"ready": True, **facts})
 
     def run_call(self, packet: channel.Packet) -> None:
         """Call the function, flush, answer."""
@@ -145,7 +148,7 @@ class JobSide:
     def _answer(self, header: dict[str, object], body: bytes, late: str) -> None:
         """Send the answer; if the body of the run closed our socket, leave it in a file."""
         if _file_of(self.sock.fileno()) == self.sock_file:
-            channel.send(self.sock, header, body)
+            channel.send(self.sock, header | self.imported.news(), body)
             return
         if late:
             channel.write_file(late, header, body)
@@ -328,6 +331,12 @@ def _peak_bytes() -> int:
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024
     return 0
+
+
+def _faults() -> int:
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 
 def _resident_bytes() -> int:

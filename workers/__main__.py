@@ -48,6 +48,12 @@ from .joining import variables_for
     help="Offer the environments that this file has, as tables [environments.NAME]. "
     "Setting: environments, GRN_ENVIRONMENTS.",
 )
+@click.option(
+    "--warm",
+    metavar="BOOLEAN",
+    help="Whether job processes are forked from one that has imported what they need. "
+    "Default: true. Setting: warm, GRN_WARM.",
+)
 @click.option("--debug", "-d", is_flag=True, help="Log more.")
 @click.option("--supervisor", default=0, hidden=True, help="Whom to end with.")
 @click.option("--announce", default=-1, hidden=True, help="Tell this descriptor the plan.")
@@ -58,6 +64,7 @@ def main(
     name: str | None,
     broker: str | None,
     environments: str | None,
+    warm: str | None,
     debug: bool,
     supervisor: int,
     announce: int,
@@ -80,6 +87,7 @@ def main(
         # A supervisor has read all settings before, and passed on what is set.
         environ = None if supervisor else os.environ
         flags = {"devices": devices, "max_jobs": max_jobs, "environments": environments}
+        flags["warm"] = warm
         config = read_config(environ, flags)
         read_environments(config.environments)  # each worker would refuse them by itself
         names = plan(config.devices, os.environ)
@@ -101,6 +109,8 @@ def main(
         options += ["--max-jobs", str(jobs)]
     if config.environments:
         options += ["--environments", config.environments]
+    if not config.warm:
+        options += ["--cold"]
     if failpoints:
         arm(failpoints)
         options += ["--failpoints", failpoints]

@@ -40,7 +40,7 @@ from .launcher import LaunchError
 from .pool import Pool
 from .sampler import Sampler
 from .spool import Spool
-from .surroundings import device_variables, environment_of, placeholders_of
+from .surroundings import device_variables, environment_of, placeholders_of, type_called
 from .sweeping import MARK
 
 
@@ -136,9 +136,11 @@ class Hands:
             context = Context.from_bytes(packed)
             fixed = {**device_variables(devices), **self._fixed}
             environment = {**self._defaults(context), **fixed}
+            job_type = ""
             if active := self._core.run_in(key):
                 self._environments.enter(key, active.run, context, self._fixed)
-            self._pool.launch(key, context, environment)
+                job_type = type_called(active.run)
+            self._pool.launch(key, context, environment, job_type)
         except (LaunchError, ValueError) as error:
             self._environments.leave(key, by_force=False)
             self._head.do(self._core.launch_failed(key, str(error), time.monotonic()))

@@ -15,6 +15,7 @@ from typing import Final
 from grn_zmq import channel
 
 from .jobevents import Event, Exited, Output, Ready, Run, Stream, number_in, outcome_in
+from .keepers import Keeper
 
 # Large pipes spare the worker most wake-ups; the kernel may refuse (a limit per user).
 PIPE_BYTES: Final = 1024 * 1024
@@ -22,40 +23,52 @@ READ_BYTES: Final = 256 * 1024
 # A keeper that was told to end, or has said it does, needs milliseconds.
 REAP_S: Final = 5.0
 
+Learn = Callable[[Mapping[object, object]], None]
+
 
 class JobProcess:
     """A keeper and the job process below it. Made by a launcher."""
 
     def __init__(
         self,
-        keeper: subprocess.Popen[bytes],
+        keeper: Keeper,
         ctl: socket.socket,
         job: socket.socket,
         said_fd: int,
         sweep: Callable[[], set[int]],
-        forget: Callable[[int], None],
+        forget: Callable[[Keeper], None],
+        learn: Learn = lambda imported: None,
+        *,
+        forked: bool = False,
     ) -> None:
         """Take over all descriptors.
 
         Args:
             said_fd: A file with what the interpreter wrote before its first run.
             sweep: Kills what a killed keeper left; returns the processes it met.
-            forget: Told the keeper's pid once it is reaped.
+            forget: Given the keeper once it is dead, or has said that it ends: it is reaped
+                there.
+            learn: Told what runs have imported, as the job process counts it.
+            forked: Whether it shares memory with the zygote it came from.
         """
         self.keeper_pid = keeper.pid
         self.pid: int | None = None
         self.baseline_bytes = self._own_bytes = 0
+        self.faults: int | None = None
         self.exited = False
+        self.forked = forked
         self._keeper = keeper
         self._ctl: socket.socket | None = ctl
         self._job: socket.socket | None = job
         self._said_fd = said_fd
         self._sweep = sweep
         self._forget = forget
+        self._learn = learn
         self._pipes: dict[int, Stream] = {}
         self._sent = ""
         self._late = ""
         self._ready = False
+        self._proved = False
         for sock in (ctl, job):
             sock.setblocking(False)
 
@@ -137,7 +150,7 @@ class JobProcess:
         if self.exited:
             return
         if self._tell({"kill": True}):
-            os.kill(self.keeper_pid, signal.SIGCONT)  # somebody may have stopped it
+            self._keeper.send_signal(signal.SIGCONT)  # somebody may have stopped it
         else:
             self._keeper.kill()
 
@@ -157,7 +170,9 @@ class JobProcess:
         if self._said_fd >= 0:
             os.close(self._said_fd)
             self._said_fd = -1
-        self._reap()
+            if not self._proved:
+                self._reap()
+            self._forget(self._keeper)
 
     def _tell(self, header: dict[str, object]) -> bool:
         if self._ctl is None:
@@ -215,6 +230,8 @@ class JobProcess:
             if "ready" in packet.header:
                 return self._on_ready(packet.header)
             outcome = outcome_in(packet)
+            if isinstance(imported := packet.header.get("imported"), dict):
+                self._learn(imported)
         except BlockingIOError:
             return []
         except ValueError:  # the user's code wrote to our socket: believe its exit only
@@ -229,6 +246,7 @@ class JobProcess:
         self._ready = True
         self.pid = number_in(header, "pid")
         self.baseline_bytes = self._own_bytes = number_in(header, "baseline_bytes")
+        self.faults = number_in(header, "faults") if self.forked else None
         return [Ready(self.pid)]
 
     def _read_ctl(self) -> list[Event]:
@@ -271,6 +289,7 @@ class JobProcess:
         return events
 
     def _exit_of(self, header: Mapping[str, object]) -> Exited:
+        self._proved = True
         status, signum = header.get("status"), header.get("signal")
         return Exited(
             status=status if isinstance(status, int) else None,
@@ -299,4 +318,3 @@ class JobProcess:
         except subprocess.TimeoutExpired:
             self._keeper.kill()
             self._keeper.wait()
-        self._forget(self.keeper_pid)

@@ -1,7 +1,7 @@
 """Starting job processes.
 
 A launcher is one small interface: a context in, a `JobProcess` out. This one executes a new
-interpreter; one that forks from a warm process can take its place.
+interpreter; `warmth` has one that forks from a warm process.
 """
 
 import os
@@ -20,7 +20,8 @@ from grn_zmq.errors import GrnError
 from grn_zmq.jobmain import BOOT
 from grn_zmq.keeper import PR_SET_CHILD_SUBREAPER, children_of, descendants, prctl, send_signal
 
-from .jobprocess import JobProcess
+from .jobprocess import REAP_S, JobProcess, Learn
+from .keepers import Keeper
 
 # Killed processes are gone within milliseconds; one that hangs in the kernel must not keep
 # the worker from its other jobs.
@@ -35,15 +36,38 @@ class LaunchError(GrnError):
 class Launcher(Protocol):
     """What starts job processes."""
 
-    def launch(self, context: Context, environment: Mapping[str, str]) -> JobProcess:
+    # Children of the worker that are not the remains of a killed keeper. A worker that
+    # starts other processes adds them.
+    known_pids: set[int]
+
+    def launch(
+        self, context: Context, environment: Mapping[str, str], job_type: str = ""
+    ) -> JobProcess:
         """Start a job process for one client.
 
         Args:
             environment: Variables on top of the client's, the worker's marker among them.
+            job_type: What it will call; empty if nothing in its own interpreter.
 
         Raises:
             LaunchError: It could not be started; one line says why.
         """
+        ...
+
+    def fileno(self) -> int:
+        """What to watch, for `hear`; negative if there is nothing."""
+        ...
+
+    def hear(self, now: float) -> None:
+        """See to what became readable."""
+        ...
+
+    def look(self, now: float) -> None:
+        """See to the processes that others are started from, if it is time to."""
+        ...
+
+    def close(self) -> None:
+        """End what it keeps for later."""
         ...
 
 
@@ -51,22 +75,63 @@ class ExecLauncher:
     """Starts a new interpreter for every job process."""
 
     def __init__(self) -> None:
-        # Children of the worker that are not the remains of a killed keeper. A worker that
-        # starts other processes adds them.
         self.known_pids: set[int] = set()
+        self._dying: list[Keeper] = []
 
-    def launch(self, context: Context, environment: Mapping[str, str]) -> JobProcess:
+    def fileno(self) -> int:
+        """Nothing is to be watched."""
+        return -1
+
+    def hear(self, now: float) -> None:
+        """Nothing is kept."""
+
+    def look(self, now: float) -> None:
+        """Reap what has died."""
+        if self._dying:
+            self._reap()
+
+    def close(self) -> None:
+        """Reap what is dying."""
+        self._reap(REAP_S)
+        for one in self._dying:
+            one.kill()
+        self._reap(REAP_S)
+
+    def _forget(self, keeper: Keeper) -> None:
+        """Take over a keeper that nobody needs any more."""
+        self._dying.append(keeper)
+
+    def _reap(self, seconds: float = 0) -> None:
+        dying, self._dying = self._dying, []
+        for one in dying:
+            try:
+                one.wait(seconds)
+                self.known_pids.discard(one.pid)
+            except subprocess.TimeoutExpired:
+                self._dying.append(one)
+
+    def launch(
+        self, context: Context, environment: Mapping[str, str], job_type: str = ""
+    ) -> JobProcess:
         """Execute the client's interpreter; see `Launcher.launch`."""
+        return self.execute(context, environment, lambda imported: None)
+
+    def execute(
+        self, context: Context, environment: Mapping[str, str], learn: Learn
+    ) -> JobProcess:
+        """The same, and let somebody know what its runs import."""
         if threading.current_thread() is not threading.main_thread():
             raise RuntimeError("job processes are started from the main thread only")
         try:
-            process = self._launch(context, environment)
+            process = self._launch(context, environment, learn)
         except OSError as error:
             raise LaunchError(f"cannot start a job process: {error.strerror}") from error
         self.known_pids.add(process.keeper_pid)
         return process
 
-    def _launch(self, context: Context, environment: Mapping[str, str]) -> JobProcess:
+    def _launch(
+        self, context: Context, environment: Mapping[str, str], learn: Learn
+    ) -> JobProcess:
         with ExitStack() as far, ExitStack() as near:
             ctl, far_ctl = channel.pair()
             near.enter_context(ctl)
@@ -80,7 +145,7 @@ class ExecLauncher:
             channel.send(job, setup, context.to_bytes())
             keeper = _execute(context, environment, far_ctl, far_job, said_fd)
             near.pop_all()
-        return JobProcess(keeper, ctl, job, said_fd, self.sweep, self.known_pids.discard)
+        return JobProcess(keeper, ctl, job, said_fd, self.sweep, self._forget, learn)
 
     def sweep(self) -> set[int]:
         """Kill and reap the worker's children it does not know; return all it met."""

@@ -3,6 +3,7 @@
 import errno
 import os
 import select
+import time
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -28,6 +29,8 @@ class Pool:
     def __init__(self, launcher: Launcher) -> None:
         self._launcher = launcher
         self._epoll = select.epoll()
+        if launcher.fileno() >= 0:
+            self._epoll.register(launcher.fileno(), select.EPOLLIN)
         self._processes: dict[int, JobProcess] = {}
         self._commands: set[int] = set()
         self._owners: dict[int, int] = {}
@@ -50,8 +53,11 @@ class Pool:
         self._epoll.register(fd, select.EPOLLIN)
         self._owners[fd] = -1
 
-    def launch(self, key: int, context: Context, environment: Mapping[str, str]) -> None:
-        self._processes[key] = self._launcher.launch(context, environment)
+    def launch(
+        self, key: int, context: Context, environment: Mapping[str, str], job_type: str = ""
+    ) -> None:
+        """See `Launcher.launch`."""
+        self._processes[key] = self._launcher.launch(context, environment, job_type)
         self._register(key)
 
     def feed(self, key: int, run: Run) -> None:
@@ -82,8 +88,9 @@ class Pool:
             return None
         main_pid = process.keeper_pid if process.pid is None else process.pid
         # A command replaces the interpreter, so all it has is its own.
-        baseline = 0 if key in self._commands else process.baseline_bytes
-        return Tree(process.keeper_pid, main_pid, baseline)
+        if key in self._commands:
+            return Tree(process.keeper_pid, main_pid)
+        return Tree(process.keeper_pid, main_pid, process.baseline_bytes, faults=process.faults)
 
     def is_alone(self, key: int) -> bool:
         """Whether nothing else lives below its keeper: a daemon it left is its sibling now."""
@@ -164,6 +171,9 @@ class Pool:
                 events = process.read(fd)
                 self._register(key)
                 yield from ((key, event) for event in events)
+            elif fd == self._launcher.fileno():
+                self._launcher.hear(time.monotonic())
+        self._launcher.look(time.monotonic())
 
     def destroy(self, key: int) -> None:
         """After its exit: close and reap."""
@@ -178,6 +188,7 @@ class Pool:
             self.destroy(key)
         for job_id in [*self._caller_trees, *self._lives]:
             self.unwatch_caller(job_id)
+        self._launcher.close()
         self._epoll.close()
 
     def _register(self, key: int) -> None:

@@ -16,6 +16,7 @@ PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 # More than any machine has processes on its GPUs; past it the cache starts anew.
 _CACHE_LIMIT: Final = 4096
 _STAT_PPID: Final = 1  # positions behind the last ')', see proc(5)
+_STAT_FAULTS: Final = 7
 _STAT_START: Final = 19
 _PRIVATE: Final = re.compile(rb"^Private_\w+:\s+(\d+) kB", re.MULTILINE)
 
@@ -142,6 +143,20 @@ def private_bytes(pid: int) -> int:
     if not rollup:
         return resident_bytes(pid)
     return sum(int(kilobytes) for kilobytes in _PRIVATE.findall(rollup)) * 1024
+
+
+def resident_and_private(pid: int) -> tuple[int, int]:
+    """Return what it holds and what of it is its own, from one and the same read (dear)."""
+    rollup = _read(f"/proc/{pid}/smaps_rollup")
+    private = sum(int(kilobytes) for kilobytes in _PRIVATE.findall(rollup)) * 1024
+    return _status_bytes(rollup, b"Rss:"), private
+
+
+def minor_faults(pid: int) -> int:
+    """Return how often it was given or copied a page (or mapped some); 0 if it is gone."""
+    text = _read(f"/proc/{pid}/stat")
+    fields = text[text.rfind(b")") + 1 :].split()
+    return int(fields[_STAT_FAULTS]) if len(fields) > _STAT_FAULTS else 0
 
 
 def inner_pids(pid: int) -> list[int]:

@@ -143,7 +143,8 @@ class Sampler:
             devices = self._devices(key)
         except DeviceUnreadable:
             devices = [self._device]
-        return max((one.accounted_bytes(tree) for one in devices), default=0)
+        most = max((one.accounted_bytes(tree) for one in devices), default=0)
+        return most // max(1, len(self._leased(key))) if self._core.on_host else most
 
     def kept_little(self, key: int) -> bool:
         """Whether it keeps so little that it may be used again."""

@@ -24,14 +24,15 @@ from .broker_link import BrokerLink
 from .core import WorkerCore
 from .devices.device import Device, DeviceInfo
 from .effects import Effect, Keep, Reply
-from .ending import LEAVING_GRACE_S
+from .ending import LEAVING_GRACE_S, close
 from .environments import Environments
 from .events import Gone, Returned
 from .farewells import Farewells
 from .hands import Hands
 from .joblogs import JobLogs
-from .launcher import ExecLauncher
+from .launcher import Launcher
 from .pool import Pool
+from .pressure import Pressure
 from .sampler import Sampler
 from .spool import Spool
 from .spoollog import FinishRecord, StartRecord
@@ -62,6 +63,7 @@ class WorkerServer:
         max_jobs: int | None,
         find: Callable[[], str | None],
         spool: Spool,
+        launcher: Launcher,
         environments: Environments | None = None,
     ) -> None:
         """Be ready to serve.
@@ -76,7 +78,7 @@ class WorkerServer:
         info = device.info
         self._facts = facts_of(info)
         self._spool = spool
-        launcher = ExecLauncher()
+        self._pressure = Pressure()
         self._pool = Pool(launcher)
         self._farewells = Farewells(launcher.known_pids)
         self._link = BrokerLink(find)
@@ -348,6 +350,8 @@ class WorkerServer:
         level = self._sampler.look()
         if level is not None:
             self.do(self.core.sampled(level, time.monotonic()))
+        if self._pressure.high(self._sampled_at):
+            self.do(close(self.core.processes.idle(), self._sampled_at))
         return level is not None
 
     def do(self, effects: list[Effect]) -> None:

@@ -19,6 +19,11 @@ def label_of(devices: Sequence[Leased]) -> str:
     return f"{kind}:{','.join(str(one.index) for one in devices)}"
 
 
+def type_called(run: Run) -> str:
+    """Name the type whose function its job process calls; none if another process does."""
+    return run.job_type if run.kind == "call" and not run.environment else ""
+
+
 def begun_of(run: Run, ran_s: float) -> Begun:
     """Say that an attempt began so many seconds ago, and where."""
     return Begun(

@@ -20,10 +20,11 @@ from grn_zmq.paths import find_places, state_directory
 
 from .devices.choose import open_device
 from .environments import Environments
-from .launcher import become_subreaper
+from .launcher import ExecLauncher, become_subreaper
 from .server import NO_BROKER_STATUS, BrokerGone, WorkerServer
 from .spool import Spool, spool_directory
 from .sweeping import sweep
+from .warmth import ZygoteLauncher
 
 
 @click.command()
@@ -31,10 +32,17 @@ from .sweeping import sweep
 @click.option("--max-jobs", type=int)
 @click.option("--parent", type=int, required=True)
 @click.option("--environments", default="")
+@click.option("--cold", is_flag=True)
 @click.option("--debug", is_flag=True)
 @click.option("--failpoints", "orders", default="", hidden=True)
 def main(
-    device: str, max_jobs: int | None, parent: int, environments: str, debug: bool, orders: str
+    device: str,
+    max_jobs: int | None,
+    parent: int,
+    environments: str,
+    cold: bool,
+    debug: bool,
+    orders: str,
 ) -> None:
     """Own one device until SIGTERM, or until the broker says to leave."""
     end_with_parent(parent)
@@ -48,7 +56,8 @@ def main(
         spool = open_spool(opened.info.uuid)
         offered = Environments(read_catalogue(environments), spool.incarnation)
         offered.clean_up(spool.earlier, spool.left.interrupted)
-        server = WorkerServer(opened, max_jobs, workers_address, spool, offered)
+        launcher = ExecLauncher() if cold else ZygoteLauncher()
+        server = WorkerServer(opened, max_jobs, workers_address, spool, launcher, offered)
         server.stop_on(*ending_signals())
         if workers_address() is None:
             logger.info("waiting for a broker")

@@ -87,6 +87,12 @@ overflow_option = click.option(
     help="How probable it may be that the jobs on a device outgrow it. "
     "Default: 0.05. Setting: overflow, GRN_OVERFLOW.",
 )
+warm_option = click.option(
+    "--warm",
+    metavar="BOOLEAN",
+    help="Whether job processes are forked from one that has imported what they need. "
+    "Default: true. Setting: warm, GRN_WARM.",
+)
 max_jobs_option = click.option(
     "--max-jobs",
     type=WholeNumber(min=1),

@@ -26,12 +26,13 @@ from .common import (
     one_line_errors,
     overflow_option,
     say,
+    warm_option,
 )
 
 BANNER = f"grn {__version__}: jobs share devices by the memory they were measured to need"
 
 # Settings that are passed on to the workers; the broker has the others.
-_OF_WORKERS = ("devices", "max_jobs", "environments")
+_OF_WORKERS = ("devices", "max_jobs", "environments", "warm")
 
 
 @click.command()
@@ -53,6 +54,7 @@ _OF_WORKERS = ("devices", "max_jobs", "environments")
     help="Offer the environments that this file has, as tables [environments.NAME]. "
     "Setting: environments, GRN_ENVIRONMENTS.",
 )
+@warm_option
 @click.option(
     "--on-end",
     metavar="HOOK",

@@ -162,6 +162,15 @@ def test_reports_are_wanted_as_the_file_says_unless_the_variable_does(tmp_path: 
     assert report_setting({**a_file(tmp_path, "report = 1"), "GRN_REPORT": "1"}) == "1"
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"), [("1", True), ("true", True), ("0", False), ("False", False)]
+)
+def test_warm_starts_are_switched_off_by_word_or_number(
+    tmp_path: Path, text: str, expected: bool
+) -> None:
+    assert read_config({**nothing(tmp_path), "GRN_WARM": text}).warm is expected
+
+
 def test_toml_is_loaded_only_where_there_is_a_file(tmp_path: Path) -> None:
     code = f"from grn_zmq.config import read_config; read_config({nothing(tmp_path)}); {LOADED}"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgpack
 import pytest
 
-import tests.workers.test_launcher as jobs
+import tests.workers.launching as jobs
 from grn_zmq import payload
 from grn_zmq.context import Context
 from workers.jobevents import Outcome

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-import tests.workers.test_launcher as jobs
+import tests.workers.launching as jobs
 from grn_zmq import payload
 from grn_zmq.errors import NotPicklable
 from workers.jobevents import Exited, Outcome

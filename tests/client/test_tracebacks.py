@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-import tests.workers.test_launcher as jobs
+import tests.workers.launching as jobs
 from grn_zmq import tracebacks
 from grn_zmq.errors import JobFailed, NotPicklable
 from workers.jobevents import Outcome, Output, Ready

@@ -107,9 +107,10 @@ class ScriptedBroker:
 class RealWorker:
     """One worker process after the other, for the same device."""
 
-    def __init__(self, orders: Path, device: str = DEVICE) -> None:
+    def __init__(self, orders: Path, device: str = DEVICE, *options: str) -> None:
         self.orders = orders
         self.device = device
+        self.options = options
         self.process = self._start()
 
     def _start(self) -> "subprocess.Popen[bytes]":
@@ -120,6 +121,7 @@ class RealWorker:
                 "-m",
                 "grn_zmq.workers.worker",
                 *words,
+                *self.options,
                 "--failpoints",
                 str(self.orders),
             ]
@@ -150,9 +152,9 @@ class RealWorker:
 class Bench:
     """A welcomed worker that is given one job after the other."""
 
-    def __init__(self, orders: Path, device: str = DEVICE) -> None:
+    def __init__(self, orders: Path, device: str = DEVICE, *options: str) -> None:
         self.broker = ScriptedBroker(epoch=1)
-        self.worker = RealWorker(orders, device)
+        self.worker = RealWorker(orders, device, *options)
         self.greet = self.broker.welcome()
         self.incarnation = self.greet.incarnation
         self.devices: tuple[Leased, ...] = (leased(device),)
@@ -171,6 +173,10 @@ class Bench:
         assert result.job_id == job_id
         return result
 
+    def warm_up(self) -> None:
+        """Have a zygote for calls."""
+        until(lambda: payload.load_value(self.run(was_forked, reuse=False).payload))
+
     def run_command(self, *words: str, **run: Any) -> Result:
         """The same of a command."""
         context = Context.capture().to_bytes()
@@ -187,6 +193,11 @@ class Bench:
     def close(self) -> None:
         self.worker.end()
         self.broker.close()
+
+
+def was_forked() -> bool:
+    """Whether this process came from a zygote, whose command line it has."""
+    return b"grn_zmq.zygote" in Path("/proc/self/cmdline").read_bytes()
 
 
 def leased(device: str) -> Leased:

@@ -15,7 +15,7 @@ from grn_zmq.context import Context
 from grn_zmq.frameworks import Counters
 from grn_zmq.units import GIB, MIB
 from tests.nvml.driver import TORCH_STUB, FakeDriver
-from tests.workers.test_launcher import Start, a_call, a_command, start, until
+from tests.workers.launching import Start, a_call, a_command, start, until
 from workers.jobevents import Event, Exited, Outcome, Output, Run
 from workers.jobprocess import JobProcess
 

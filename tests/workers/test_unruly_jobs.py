@@ -19,14 +19,19 @@ from grn_zmq.parcels import Parcels, find_parcels
 from grn_zmq.records import Result
 from tests.builders import MIB, an_id
 from tests.waiting import PATIENCE
-from tests.workers.stage import Bench, lives, read_when_there
+from tests.workers.stage import DEVICE, Bench, lives, read_when_there
 
 pytestmark = pytest.mark.e2e
 
 
-@pytest.fixture(scope="module")
-def bench(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    bench = Bench(tmp_path_factory.mktemp("orders"))
+@pytest.fixture(scope="module", params=["cold", "warm"])
+def bench(
+    home: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Bench]:
+    options = ["--cold"] if request.param == "cold" else []
+    bench = Bench(tmp_path_factory.mktemp("orders"), DEVICE, *options)
+    if request.param == "warm":
+        bench.warm_up()
     yield bench
     assert bench.worker.process.poll() is None, "the worker died"
     bench.close()

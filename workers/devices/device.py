@@ -52,7 +52,8 @@ class Tree:
 
     The root is the keeper and not counted itself, except for an inline job, whose root
     is the caller's own process. `baseline_bytes` is what the job process had in memory
-    before its first job. Its lease has devices as many as `spread`.
+    before its first job. Its lease has devices as many as `spread`. If it was forked from a
+    zygote and so shares memory with it, `faults` says how many faults it had by then.
     """
 
     root_pid: int
@@ -60,6 +61,7 @@ class Tree:
     baseline_bytes: int = 0
     counts_root: bool = False
     spread: int = 1
+    faults: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """A share of this machine's memory, as a device.
 
-What a job takes is the peak of its own process, which the kernel keeps, plus what its
-other processes hold privately. A job resets that peak when a run starts. Of a lease of several
+What a job takes is the peak of its own process, which the kernel keeps, plus what that has
+copied of memory it was forked with, plus what its other processes hold privately. A job resets
+that peak when a run starts. Of a lease of several
 devices each has an equal part of that.
 """
 
@@ -12,6 +13,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from ..proctree import descendants, own_lineage, private_bytes, resident_and_peak, start_time
+from .copied import NOTABLE_BYTES, Copied, most_copied_bytes, read_copied_bytes
 from .device import DeviceInfo, DeviceUnreadable, Sample, Tree
 from .memory import available_bytes
 from .siblings import SiblingUse
@@ -49,6 +51,7 @@ class HostDevice:
         self._sum_bytes = sum_bytes
         self._siblings = SiblingUse(count - 1)
         self._others: dict[int, Slowly[dict[int, int]]] = {}
+        self._copied = Copied()
 
     def sample(self, trees: Mapping[str, Tree]) -> Sample:
         """Look at all trees and at what is left of the machine's memory."""
@@ -69,11 +72,19 @@ class HostDevice:
         """Return what the tree holds beyond what it had before its first job."""
         resident, _ = resident_and_peak(tree.main_pid)
         others = _read_privately(tree.root_pid, apart_from={tree.main_pid})
-        return max(0, resident - tree.baseline_bytes) + sum(others.values())
+        grown = max(0, resident - tree.baseline_bytes)
+        return grown + self._copied.bytes_of(tree) + sum(others.values())
 
     def accounted_bytes(self, tree: Tree) -> int:
-        """Return nothing: the kernel's peak is part of every sample."""
-        return 0
+        """Return the peak of a process that has copied memory, looked at now.
+
+        Else nothing: the kernel's peak is part of every sample.
+        """
+        if (most_bytes := most_copied_bytes(tree)) < NOTABLE_BYTES:
+            return 0
+        _, peak = resident_and_peak(tree.main_pid)
+        copied = read_copied_bytes(tree, most_bytes)
+        return max(0, peak - tree.baseline_bytes) + copied
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -83,6 +94,7 @@ class HostDevice:
         counted = {tree.main_pid for tree in trees.values()}
         roots = {tree.root_pid for tree in trees.values()}
         self._others = {root: slow for root, slow in self._others.items() if root in roots}
+        self._copied.keep(counted)
         uses: dict[str, _Use] = {}
         for key in _innermost_first(trees):
             tree = trees[key]
@@ -91,7 +103,7 @@ class HostDevice:
             counted.update(others)
             main = _between(tree.baseline_bytes, resident, ceilings.get(key))
             level = _between(tree.baseline_bytes, peak, ceilings.get(key))
-            below = sum(others.values())
+            below = sum(others.values()) + self._copied.bytes_of(tree)
             uses[key] = _Use(
                 held_bytes=main + below,
                 level_bytes=level + below,
