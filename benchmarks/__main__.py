@@ -1,6 +1,6 @@
 """How fast it is: beside a bare ZeroMQ echo, and beside what users would pick instead.
 
-python -m benchmarks                        everything that is installed, in half an hour
+python -m benchmarks                        everything that is installed; about half an hour
 python -m benchmarks --short                the same in a few minutes, less surely
 python -m benchmarks --quick                tiny: only to see that it works
 python -m benchmarks --only latency,noop    some rows
@@ -90,6 +90,8 @@ def show(book: Book, found: Sequence[Judged]) -> None:
         print("\n".join(tables.aligned(headers, rows)), end="\n\n")
     for name, why in book.missing.items():
         print(f"not measured: {name}: {why}")
+    if unrest := book.unrest():
+        print(unrest)
     for line in book.troubles():
         print(line, file=sys.stderr)
 

@@ -29,7 +29,7 @@ class OnCelery(Peer):
         self._redis = _start_redis(port)
         app = ["-A", "benchmarks.peers.celery_app:app", "worker", "--loglevel=ERROR"]
         pool = ["-P", "prefork", "-c", str(workers)]
-        self._workers = subprocess.Popen([sys.executable, "-m", "celery", *app, *pool])
+        self._workers = _run(sys.executable, "-m", "celery", *app, *pool)
         self._tasks = import_module("benchmarks.peers.celery_app").TASKS
 
     def submit(self, name: str, *args: Any) -> Any:
@@ -55,11 +55,16 @@ def _free_port() -> int:
         return port
 
 
+def _run(*words: str) -> "subprocess.Popen[bytes]":
+    """Start it without its greetings: who measures reads what is printed here."""
+    return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+
+
 def _start_redis(port: int) -> "subprocess.Popen[bytes]":
     """A redis of its own, that keeps nothing on disk."""
     nothing_kept = ["--save", "", "--appendonly", "no", "--daemonize", "no"]
     where = ["--port", str(port), "--bind", "127.0.0.1", "--dir", tempfile.mkdtemp(prefix="rd")]
-    process = subprocess.Popen(["redis-server", *where, *nothing_kept])
+    process = _run("redis-server", *where, *nothing_kept)
     until_s = time.monotonic() + UP_S
     while time.monotonic() < until_s:
         try:

@@ -8,6 +8,8 @@ from typing import Final
 # What we and the bare echo are called beside the peers.
 OURS: Final = "ours"
 ECHO: Final = "echo"
+# On a quiet machine the echo varies by a few tens of percent.
+UNREST: Final = 1.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,16 @@ class Book:
             return None, None
         rate = statistics.median(one.rate for one in looks)
         return rate, statistics.median(one.p50_s for one in looks)
+
+    def unrest(self) -> str:
+        """A warning, if the echo itself was not the same through the run; else nothing."""
+        rates = [look.rate for one in self.measured for look in one.looks]
+        if not rates or max(rates) < UNREST * min(rates):
+            return ""
+        return (
+            f"The echo itself did between {min(rates):,.0f} and {max(rates):,.0f} jobs/s: this "
+            f"machine does something else, and ratios are no better than that"
+        )
 
     def troubles(self) -> list[str]:
         """What went wrong, a line each."""

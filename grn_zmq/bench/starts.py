@@ -13,6 +13,8 @@ from .sizes import WORKERS, Size
 HELLO: Final = "hello"
 # No program of a measurement takes longer.
 PROGRAM_S: Final = 120.0
+# As many characters as help, of what a program that failed said.
+LAST_WORDS: Final = 200
 TRUE: Final = "true"
 
 
@@ -34,7 +36,8 @@ def seconds_to_hello(words: Sequence[str]) -> float:
         said = process.stdout.readline().decode().strip()
         seconds = time.perf_counter() - begun
         _, errors = process.communicate(timeout=PROGRAM_S)
-    require(said == HELLO, f"{HELLO!r} was not said: {errors.decode(errors='replace')[-200:]}")
+    why = " ".join(errors.decode(errors="replace").split())[-LAST_WORDS:]
+    require(said == HELLO, f"{said!r} was said instead of {HELLO!r}: {why}")
     require(process.returncode == 0, f"it left with status {process.returncode}")
     return seconds
 

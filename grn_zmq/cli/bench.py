@@ -71,6 +71,8 @@ def bench(only: list[str], quick: bool, as_json: bool) -> None:
         print_table(CLAIM_HEADERS, claim_rows(judged))
         rate, p50_s = book.limit()
         say(ABOUT.format(rate=number(rate), p50=microseconds(p50_s)))
+        if unrest := book.unrest():
+            say(unrest)
     for line in book.troubles():
         say(line, err=True)
     sys.exit(1 if book.troubles() else 0)

@@ -6,7 +6,7 @@ from benchmarks.__main__ import arguments
 from benchmarks.plots import bars
 from benchmarks.run import contenders, missing
 from grn_zmq.bench.claims import Claim, judge
-from grn_zmq.bench.figures import Book
+from grn_zmq.bench.figures import Book, Look, Measured
 from grn_zmq.bench.sizes import FULL, QUICK, SHORT
 from grn_zmq.bench.tables import (
     CONTENDER_HEADERS,
@@ -67,6 +67,14 @@ def test_trouble_is_told_with_its_row_and_contender() -> None:
     book = a_book(a_measurement(trouble="failed"), a_measurement("latency"))
 
     assert book.troubles() == ["noop: ours: failed"]
+
+
+def test_a_machine_that_does_something_else_is_told_by_the_echo() -> None:
+    restless = Measured("noop", "ours", {}, (Look(10_000.0, 1e-4), Look(30_000.0, 1e-4)))
+
+    assert "between 10,000 and 30,000 jobs/s" in a_book(restless).unrest()
+    assert a_book(a_measurement()).unrest() == ""
+    assert Book().unrest() == ""
 
 
 def test_bars_are_in_order_of_merit() -> None:
