@@ -11,8 +11,8 @@ Each measurement runs in a process of its own, with a deadline, between two look
 (R jobs/s, L seconds for one; the better look counts), and every result is checked. Peers come
 from pip (ray, loky, distributed, celery, redis, ipyparallel, parsl, numpy, torch) and Debian
 (redis-server, task-spooler); what is not installed is said to be missing. Ours has a broker in
-a directory of its own, and leaves neither behind. The status is 1 if something failed, not if
-it was slow.
+a directory of its own (TMPDIR says on which disk), and leaves neither behind. The status is 1
+if something failed, not if it was slow.
 
 See also: python -m benchmarks.decisions, python -m benchmarks.commands
 """

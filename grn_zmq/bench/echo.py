@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import zmq
 
+from ..errors import GrnError
 from ..lifeline import end_with_parent
 from . import jobs
 from .contender import require
@@ -34,6 +35,16 @@ DRAIN: Final = 500
 RUNS: Final = 3
 
 
+class EchoSilent(GrnError):
+    """There is nothing to compare with."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"the bare ZeroMQ echo has not answered within {ANSWER_MS // 1000} s; is this "
+            f"machine able to start processes? (`grn doctor`)"
+        )
+
+
 class Echo:
     """The echo and its client. Small frames are copied, large ones (`copy=False`) are not."""
 
@@ -42,6 +53,8 @@ class Echo:
         self._copy = copy
         self._processes: list[subprocess.Popen[bytes]] = []
         self._noop = pickle.dumps((jobs.noop, ()), 5)
+        self._context = zmq.Context()
+        self._socket = _socket(self._context, zmq.DEALER)
         self._count = 0
         self._came: dict[int, Any] = {}
 
@@ -54,11 +67,12 @@ class Echo:
         self._run("route", str(workers))
         for _ in range(workers):
             self._run("echo", "")
-        self._context = zmq.Context()
-        self._socket = _socket(self._context, zmq.DEALER)
         self._socket.rcvtimeo = ANSWER_MS
         self._socket.connect(_address(self._directory, "front"))
-        self.call("noop")
+        try:
+            self.call("noop")
+        except zmq.Again:
+            raise EchoSilent from None
 
     def _run(self, part: str, workers: str) -> None:
         words = [part, str(self._directory), str(os.getpid()), str(int(self._copy)), workers]
