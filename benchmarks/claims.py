@@ -36,9 +36,9 @@ def _growth(size: Size) -> list[Claim]:
     first, *more = size.worker_counts
     return [
         Claim(
-            row="workers",
-            text=f"no-op jobs, {count} workers against {first}",
-            series=f"rate_{count}",
+            "workers",
+            f"no-op jobs, {count} workers against {first}",
+            f"rate_{count}",
             against=OURS,
             against_series=f"rate_{first}",
             unit="x",
@@ -50,9 +50,9 @@ def _growth(size: Size) -> list[Claim]:
 def _claims_on_rates() -> list[Claim]:
     return [
         Claim(
-            row="noop",
-            text=f"the same, against {peer}",
-            series="rate",
+            "noop",
+            f"the same, against {peer}",
+            "rate",
             against=peer,
             unit="x",
             must=must,
@@ -65,9 +65,9 @@ def _claims_on_rates() -> list[Claim]:
 def _claims_on_bulk(size: Size) -> list[Claim]:
     return [
         Claim(
-            row="large",
-            text=f"{size.large_bytes >> 20} MiB in and out, time against ray",
-            series="seconds",
+            "large",
+            f"{size.large_bytes >> 20} MiB in and out, time against ray",
+            "seconds",
             against="ray",
             unit="x",
             at_most=True,
@@ -76,9 +76,9 @@ def _claims_on_bulk(size: Size) -> list[Claim]:
         ),
         *(
             Claim(
-                row="payload",
-                text=f"{size.pieces} x 1 MiB in and out, rate against {peer}",
-                series="mb_per_s",
+                "payload",
+                f"{size.pieces} x 1 MiB in and out, rate against {peer}",
+                "mb_per_s",
                 against=peer,
                 unit="x",
                 must=2.0,
@@ -91,18 +91,18 @@ def _claims_on_bulk(size: Size) -> list[Claim]:
 def _others() -> list[Claim]:
     return [
         Claim(
-            row="first",
-            text="the same, time against ray",
-            series="function_s",
+            "first",
+            "the same, time against ray",
+            "function_s",
             against="ray",
             unit="x",
             at_most=True,
             must=1 / 5,
         ),
         Claim(
-            row="warm",
-            text="torch in a new process, against a cold interpreter",
-            series="next_s",
+            "warm",
+            "torch in a new process, against a cold interpreter",
+            "next_s",
             against=OURS,
             against_series="cold_s",
             unit="x",
@@ -111,9 +111,9 @@ def _others() -> list[Claim]:
             aim=1 / 50,
         ),
         Claim(
-            row="commands",
-            text="commands (`true`), rate against task-spooler",
-            series="rate",
+            "commands",
+            "commands (`true`), rate against task-spooler",
+            "rate",
             against="tsp",
             unit="x",
             must=1.0,

@@ -21,7 +21,7 @@ def test_the_better_of_two_looks_at_the_echo_counts() -> None:
 def test_a_ratio_is_of_medians_in_one_run() -> None:
     ours = a_measurement(rate=[9.0, 100.0, 10.0])
     ray = a_measurement(contender="ray", rate=[5.0, 1.0, 7.0])
-    claim = Claim(row="noop", text="x", series="rate", against="ray", must=1.0)
+    claim = Claim("noop", "x", "rate", against="ray", must=1.0)
 
     assert seen(claim, a_book(ours, ray)) == 2.0
 
@@ -47,13 +47,13 @@ def test_a_figure_is_compared_with_the_echo_around_it() -> None:
 )
 def test_a_verdict_is_aim_must_or_no(at_most: bool, figure: float, verdict: str) -> None:
     must, aim = (2.0, 1.0) if at_most else (1.0, 2.0)
-    claim = Claim(row="noop", text="x", series="rate", at_most=at_most, must=must, aim=aim)
+    claim = Claim("noop", "x", "rate", at_most=at_most, must=must, aim=aim)
 
     assert judge(claim, a_book(a_measurement(rate=[figure]))).verdict == verdict
 
 
 def test_what_was_not_measured_is_missing_and_not_failed() -> None:
-    claim = Claim(row="noop", text="x", series="rate", against="ray", must=8.0)
+    claim = Claim("noop", "x", "rate", against="ray", must=8.0)
 
     assert judge(claim, a_book(a_measurement(rate=[1.0]))).verdict == "missing"
     assert judge(claim, Book()).verdict == "missing"
@@ -61,7 +61,7 @@ def test_what_was_not_measured_is_missing_and_not_failed() -> None:
 
 
 def test_a_figure_without_bounds_is_only_seen() -> None:
-    claim = Claim(row="noop", text="x", series="rate", against=R)
+    claim = Claim("noop", "x", "rate", against=R)
 
     assert judge(claim, a_book(a_measurement(rate=[5_000.0]))).verdict == ""
 

@@ -34,7 +34,7 @@ def test_a_number_has_three_digits_that_count(value: float | None, text: str) ->
 
 
 def test_a_line_says_what_was_seen_and_what_was_wanted() -> None:
-    claim = Claim(row="noop", text="no-op", series="rate", unit="B", at_most=True, must=1024.0)
+    claim = Claim("noop", "no-op", "rate", unit="B", at_most=True, must=1024.0)
 
     assert claim_rows([judge(claim, a_book(a_measurement(rate=[2000.0])))]) == [
         ["no-op", "2,000 B", "<= 1,024", "-", "NO"]
