@@ -48,6 +48,7 @@ VERBS: Final = {
     "doctor": "Look for what is wrong here, and say how to mend it.",
     "completion": "Print completion for bash, zsh or fish.",
     "demo": "See jobs measured and then packed, in a minute and without a GPU.",
+    "bench": "Measure how fast this installation is, in less than a minute.",
     "simulate": "Compare scheduling policies on simulated GPUs.",
 }
 

@@ -1,23 +1,16 @@
 """Runs the demo: a broker in a place of its own, the same jobs twice, nothing left behind."""
 
-import contextlib
-import os
-import shutil
-import signal
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future as AnyFuture
 from concurrent.futures import as_completed, wait
-from pathlib import Path
 from typing import Final
 
+from ...apart import ignore_signals, private_home
 from ...client import this_client
 from ...errors import GrnError
 from ...futures import Future
-from ...lifeline import ending_signals
-from ...parcels import find_parcels
 from ...starting import start
 from ...units import MIB
 from ..common import counted, say
@@ -36,10 +29,6 @@ TITLES: Final = ("round 1: each kind is new", "round 2: each kind is known")
 ROUND_S: Final = 60.0
 # A run lasts a second: the usual pace of the view would miss half of it.
 LIVELY_S: Final = 0.25
-_STATE: Final = "XDG_STATE_HOME"
-_HOMES: Final = (_STATE, "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME")
-# Sockets have short names; a temporary directory this deep would leave no room for ours.
-_DEEP: Final = 45
 
 Job = tuple[Kind, Future[tuple[float, float]]]
 # Shows the jobs of a round until all have ended; False if somebody wants to leave.
@@ -71,7 +60,7 @@ def play(show: Show) -> list[Round]:
     """Run the rounds, each shown while it lasts; those that were left early are not there."""
     rounds: list[Round] = []
     size = DEVICE_BYTES // MIB
-    with _private_home(), start(f"host:{len(DEVICES)}x{size}MiB", max_jobs=MAX_JOBS):
+    with private_home("grn-demo-"), start(f"host:{len(DEVICES)}x{size}MiB", max_jobs=MAX_JOBS):
         try:
             for title in TITLES:
                 played = _round(title, show)
@@ -79,7 +68,7 @@ def play(show: Show) -> list[Round]:
                     break
                 rounds.append(played)
         finally:
-            _ignore_signals()
+            ignore_signals()
             this_client().close()
     return rounds
 
@@ -151,35 +140,3 @@ def show_nothing(_: str, jobs: list[Job]) -> bool:
     if left:
         raise TooSlow(len(left))
     return True
-
-
-@contextlib.contextmanager
-def _private_home() -> Iterator[None]:
-    """Let this process have a broker of its own, apart from all that its user has."""
-    for signum in ending_signals():
-        if signum != signal.SIGINT:
-            signal.signal(signum, _leave)
-    deep = len(tempfile.gettempdir()) > _DEEP
-    home = Path(tempfile.mkdtemp(prefix="grn-demo-", dir="/tmp" if deep else None))
-    try:
-        places = {name: str(home / name.lower()) for name in _HOMES}
-        for place in places.values():
-            os.mkdir(place, mode=0o700)
-        for name in [name for name in os.environ if name.startswith("GRN_")]:
-            del os.environ[name]
-        os.environ.update(places, GRN_REPORT="0")  # figures come at the end, all together
-        yield
-    finally:
-        _ignore_signals()
-        shutil.rmtree(find_parcels({_STATE: str(home / _STATE.lower())}).shm, True)
-        shutil.rmtree(home, ignore_errors=True)
-
-
-def _leave(signum: int, _: object) -> None:
-    sys.exit(128 + signum)
-
-
-def _ignore_signals() -> None:
-    """Nothing shall be left behind, however often somebody presses Ctrl-C."""
-    for signum in ending_signals():
-        signal.signal(signum, signal.SIG_IGN)

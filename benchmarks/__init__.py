@@ -1,0 +1,1 @@
+"""Side by side with the raw limit, and with what users would pick instead."""
