@@ -66,6 +66,24 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class Packet:
+    """Calls of a train as the job process gets them: what differs from the first, in columns.
+
+    `late` is where answers are left, without the names of the attempts.
+    """
+
+    train: int
+    slot: int
+    first: int
+    job_ids: list[str]
+    attempts: list[int]
+    numbers: list[int]
+    payloads: list[bytes] = field(repr=False)
+    marks: int
+    late: str
+
+
+@dataclass(frozen=True, slots=True)
 class Ready:
     """The job process is set up and waits for its first run."""
 
@@ -107,6 +125,21 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
+class Values:
+    """Calls of a train returned these, from the current one on; nothing else is to be said."""
+
+    run_s: list[float]
+    payloads: list[bytes] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NotBegun:
+    """So many calls of a train, the last that were fed, never began: the process is gone."""
+
+    how_many: int
+
+
+@dataclass(frozen=True, slots=True)
 class Exited:
     """The job process and everything below it is gone; nothing follows."""
 
@@ -119,7 +152,34 @@ class Exited:
     """What the interpreter said, if the process never became ready."""
 
 
-Event = Ready | Output | Outcome | Exited
+Event = Ready | Output | Outcome | Values | NotBegun | Exited
+
+
+def header_of(run: Run, blob: bytes) -> dict[str, object]:
+    """Give what a job process is told of a run; `blob` is the function, if it lacks it."""
+    return {
+        "job_id": run.job_id,
+        "attempt": run.attempt,
+        "kind": run.kind,
+        "stand_in": run.stand_in,
+        "environment": dict(run.environment),
+        "placeholders": dict(run.placeholders),
+        "function": run.function,
+        "function_size": len(blob),
+        "stdin": run.stdin,
+        "on_host": run.on_host,
+        "total_bytes": run.total_bytes,
+        "cap_bytes": run.cap_bytes,
+        "token": run.token,
+        "parcels": list(run.parcels),
+        "session": run.session,
+        "detached": run.detached,
+        "late": run.late,
+        "prefix": list(run.prefix),
+        "queue_prefix": list(run.queue_prefix),
+        "python": run.python,
+        "box": run.box.as_map() if run.box else None,
+    }
 
 
 def outcome_in(packet: channel.Packet) -> Outcome:
