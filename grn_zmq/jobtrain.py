@@ -10,6 +10,7 @@ import mmap
 import os
 import pickle
 import signal
+import sys
 import termios
 import threading
 import time
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from . import channel, frameworks, jobstate
 from .jobcall import awaited, flush, leave
-from .jobenv import JobEnvironment
+from .jobenv import InPlace, JobEnvironment
 from .limits import PARCEL_BYTES
 from .peaks import reset_peak
 from .traincalls import (
@@ -40,14 +41,12 @@ if TYPE_CHECKING:
 OWN_UMASK: Final = 0o077
 # Values that pickle itself writes as cloudpickle would.
 _PLAIN: Final = frozenset({type(None), bool, int, float, complex, str, bytes})
-# What `signal.signal` does, without making enumerations of numbers: ten times as fast.
-_set_handler: Final[Callable[[int, Any], Any]] = getattr(
-    signal.signal, "__wrapped__", signal.signal
-)
-_get_handler: Final[Callable[[int], Any]] = getattr(
-    signal.getsignal, "__wrapped__", signal.getsignal
-)
+# `signal.signal` without its enumerations of numbers: ten times as fast.
+_set_handler: Final[Callable[[int, Any], Any]] = sys.modules["_signal"].signal
+_get_handler: Final[Callable[[int], Any]] = sys.modules["_signal"].getsignal
 _SIGINT: Final = int(signal.SIGINT)
+_job_id: Final = InPlace("GRN_JOB_ID")
+_job_number: Final = InPlace("GRN_JOB_NUMBER")
 
 
 class Side(Protocol):
@@ -92,6 +91,8 @@ class _Train:
         self._answers_file = jobstate.file_of(self._answers)
         self._late = str(packet.header["late"])
         side.environment.update(packet.header, None)
+        _job_id.enter()
+        _job_number.enter()
         self._packet: channel.Packet | None = packet
         self._error = side.setup_error
         self._function: Callable[..., Any] = _no_function
@@ -129,8 +130,8 @@ class _Train:
 
     def run(self) -> None:
         calls, tokens, page = self._calls, self._tokens, self._page
-        environ, begun, at = os.environ, mark(calls.train, calls.first), 0
-        told = 0
+        begun, at, told = mark(calls.train, calls.first), 0, 0
+        set_id, set_number = _job_id.set, _job_number.set
         columns = zip(calls.job_ids, calls.attempts, calls.numbers, calls.sizes, strict=True)
         for job_id, attempt, number, size in columns:
             try:
@@ -139,10 +140,10 @@ class _Train:
                 return  # taken back, and all that follow
             begun += 1
             page[0] = begun
-            environ["GRN_JOB_ID"] = job_id
-            environ["GRN_JOB_NUMBER"] = str(number)
+            set_id(job_id.encode())
+            set_number(b"%d" % number)
             if attempt != told:
-                environ["GRN_ATTEMPT"] = str(attempt)
+                os.environ["GRN_ATTEMPT"] = str(attempt)
                 told = attempt
             arguments = self._content[at : at + size]
             at += size

@@ -41,6 +41,8 @@ class Ears:
         self._logs = logs
         self._environments = environments
         self._farewells = farewells
+        # How many values of trains were heard since this was set to 0.
+        self.values = 0
 
     def hear(self, event: tuple[int, jobevents.Event] | str) -> None:
         """Take one event: of the job process with this key, or the job of a gone caller."""
@@ -82,9 +84,11 @@ class Ears:
         self._logs.begin(active.run)
 
     def _on_values(self, key: int, run_s: list[float], payloads: list[bytes]) -> None:
+        self.values += len(payloads)
         kept_little = True
-        if self._core.trains.is_pausing(key, len(payloads)):
+        if self._core.trains.is_ending(key, len(payloads)):
             self._head.sample()  # what all of them had at most is seen at their end too
+        if self._core.trains.is_pausing(key, len(payloads)):
             kept_little = self._sampler.kept_little(key)
         if not kept_little:
             run_s, payloads, last = run_s[:-1], payloads[:-1], payloads[-1]

@@ -38,6 +38,8 @@ from .spoollog import FinishRecord, ReturnedRecord, StartRecord, TrainRecord
 GREET_AGAIN_S: Final = 0.5
 UNANSWERED_S: Final = 10.0
 RETRY_S: Final = 0.01
+# Short calls that follow one another answer faster than one by one can be told.
+GATHER_S: Final = 0.001
 SPOOL_AGAIN_S: Final = 1.0
 # After the grace of the jobs themselves, what is left is killed.
 LEAVE_S: Final = 2.0
@@ -212,6 +214,9 @@ class WorkerServer:
 
     def _wait(self) -> None:
         """Wait until there is something to do."""
+        if self._ears.values and self.core.trains.at_work:
+            time.sleep(GATHER_S)
+        self._ears.values = 0
         poller = zmq.Poller()
         for socket in (self._link.socket, self._link.monitor):
             if socket is not None:

@@ -86,8 +86,8 @@ class Trains:
         tail = run.tail
         rows = zip(tail.job_ids, tail.attempts, tail.numbers, tail.payloads, strict=True)
         members = [Member(place, *row) for place, row in enumerate(rows, 1)]
-        unfit = [one for one in members if not can_lead(run) or alive(one.job_id)]
-        follow = [one for one in members if one not in unfit] if unfit else members
+        follow = [one for one in members if not alive(one.job_id)] if can_lead(run) else []
+        unfit = list(set(members) - set(follow)) if len(follow) < len(members) else []
         effects = self._given_back(unfit)
         if follow:
             first = Member(0, run.job_id, run.attempt, run.number, run.payload)
@@ -347,6 +347,11 @@ class Trains:
         alone = len(train.fed) == 1 and current.told
         return float("inf") if alone and not train.waiting else train.since + LIVE_S
 
+    @property
+    def at_work(self) -> bool:
+        """Whether calls of any are in a job process."""
+        return any(one.fed for one in self.of_process.values())
+
     def goes_on(self, key: int) -> bool:
         """Whether another call follows the current one in this process, as far as is known."""
         train = self.of_process.get(key)
@@ -356,6 +361,11 @@ class Trains:
         """Whether nothing of it is in the process once so many have ended."""
         train = self.of_process.get(key)
         return train is not None and len(train.fed) <= how_many
+
+    def is_ending(self, key: int, how_many: int) -> bool:
+        """Whether nothing of it is left at all once so many have ended."""
+        train = self.of_process.get(key)
+        return train is not None and len(train.fed) + len(train.waiting) <= how_many
 
     def fed_behind(self) -> list[Attempt]:
         """Those behind the current ones that may begin, as far as is known."""

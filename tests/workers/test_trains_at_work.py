@@ -232,3 +232,49 @@ def test_the_current_one_can_be_cancelled(bench: Bench) -> None:
     ends = bench.broker.ends_of([ids[3]])
     recorded(bench, ends)
     assert ends[ids[3]].error_type == "KeyboardInterrupt"
+
+
+def hold_at(number: int, path: str) -> int:
+    if number == 100:
+        Path(path).write_text(str(os.getpid()))
+        time.sleep(1000)
+    return number
+
+
+def test_after_kill_9_only_the_one_that_ran_is_interrupted(
+    bench: Bench, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "pid")
+    ids = bench.broker.give_train(
+        next(_numbers), lambda n: hold_at(n, path), list(range(400)), devices=bench.devices
+    )
+    read_when_there(tmp_path / "pid")
+
+    bench.worker.kill()
+    bench.worker.again()
+
+    greet = bench.broker.welcome()
+    states = {one.job_id: one.state for one in greet.inventory}
+    assert [one for one in ids if states.get(one) == "interrupted"] == [ids[100]]
+    assert {one for one in ids if states.get(one) == "finished"} <= set(ids[:100])
+    assert not states.keys() & set(ids[101:])
+    done = tuple(AttemptId(one.job_id, one.attempt) for one in greet.inventory)
+    bench.broker.send(wire.Recorded(bench.broker.epoch, done))
+
+
+def test_a_greeting_lists_the_current_one_and_those_that_have_ended(
+    bench: Bench, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "pid")
+    ids = bench.broker.give_train(
+        next(_numbers), lambda n: hold_at(n, path), list(range(400)), devices=bench.devices
+    )
+    read_when_there(tmp_path / "pid")
+
+    bench.broker.send(wire.Refused("greet-first", "", ()))
+
+    greet = bench.broker.welcome()
+    states = {one.job_id: one.state for one in greet.inventory}
+    assert states == dict.fromkeys(ids[:100], "finished") | {ids[100]: "running"}
+    bench.broker.send(wire.End(bench.broker.epoch, "kill", (AttemptId(ids[100], 1),)))
+    recorded(bench, bench.broker.ends_of(ids[:101]))
