@@ -23,7 +23,6 @@ from . import caps, channel, frameworks, jobstate, keeper
 from .jobcall import answer_of, cap_of, flush, freshen, leave, teach_multiprocessing
 from .jobenv import JobEnvironment, texts_in
 from .jobtrain import run_train
-from .peaks import reset_peak
 from .placeholders import fill_words
 
 if TYPE_CHECKING:
@@ -115,7 +114,7 @@ class JobSide:
         self.environment.update(packet.header, cap)
         cwd, umask = jobstate.cwd(), os.umask(OWN_UMASK)
         os.umask(umask)
-        reset_peak()
+        jobstate.begin_peak(exactly=bool(packet.header.get("young", True)))
         frameworks.reset_counters()
         before_bytes = jobstate.peak_bytes()
         try:
@@ -131,9 +130,11 @@ class JobSide:
             header, body = answers.failure(error, packet.header)
         intact = flush() and jobstate.streams() == streams and jobstate.cwd() == cwd
         threads, children = threading.active_count() - 1, jobstate.has_children()
+        alone = jobstate.is_only_child()
         header = {
             "threads": threads,
             "children": children,
+            "alone": alone,
             "clean": intact and not threads and not children and self.can_go_on(),
             "before_bytes": before_bytes,
             "peak_bytes": jobstate.peak_bytes(),

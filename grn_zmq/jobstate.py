@@ -1,9 +1,11 @@
 """What a job process looks like from within: its streams, directory, children and memory."""
 
 import os
+import resource
 import sys
 
 from . import keeper
+from .peaks import NEGLIGIBLE_BYTES, reset_peak
 
 # Where the children of our keeper are listed; kept open, for it is asked after each call.
 _siblings: list[int] = []
@@ -76,11 +78,23 @@ def is_only_child() -> bool:
 
 
 def peak_bytes() -> int:
-    with open("/proc/self/status") as status:
-        for line in status:
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    return 0
+    """The most that this process had since its peak was last reset.
+
+    Of a process that was forked and has executed nothing this is VmHWM, without the cost of
+    having all of `/proc/self/status` written.
+    """
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def begin_peak(*, exactly: bool) -> None:
+    """Let the peak begin anew, so that the next run's is its own.
+
+    Args:
+        exactly: Else it may be that of an earlier run, if that was hardly more than this
+            process has now: to reset it takes longer than many a run.
+    """
+    if exactly or peak_bytes() - resident_bytes() > NEGLIGIBLE_BYTES:
+        reset_peak()
 
 
 def resident_bytes() -> int:

@@ -4,6 +4,7 @@ import time
 from dataclasses import replace
 from functools import partial
 
+from grn_zmq.peaks import NEGLIGIBLE_BYTES
 from grn_zmq.records import Piece
 
 from . import jobevents
@@ -17,7 +18,7 @@ from .joblogs import JobLogs
 from .pool import Pool
 from .results import plain_return
 from .runs import ActiveRun
-from .sampler import Sampler
+from .sampler import KEPT_BYTES, Sampler
 
 
 class Ears:
@@ -99,12 +100,28 @@ class Ears:
             self._head.do(self._core.returned(key, returned, time.monotonic()))
         self._if_idle(key)
 
+    def _took_nothing(self, key: int, outcome: jobevents.Outcome) -> bool:
+        """Whether a run of a known type left host memory as it was: then that is its peak."""
+        active = self._core.run_in(key)
+        if active is None or active.run.young or not self._core.on_host:
+            return False
+        kept_bytes = outcome.peak_bytes - self._pool.baseline_bytes(key)
+        grown = outcome.peak_bytes - outcome.before_bytes > NEGLIGIBLE_BYTES
+        if grown or not (outcome.clean and outcome.alone) or kept_bytes > KEPT_BYTES["host"]:
+            return False
+        if devices := len(active.run.devices):
+            active.measured.take_use(max(0, kept_bytes) // devices, own=True)
+        return True
+
     def _if_idle(self, key: int) -> None:
         if (process := self._core.processes.get(key)) and process.idle_since is not None:
             self._pool.reset_peak(key)  # what it once had is not what it keeps
 
     def _on_outcome(self, key: int, outcome: jobevents.Outcome) -> None:
         if outcome.clean and self._core.trains.goes_on(key):
+            self._head.do(self._core.returned(key, returned_of(outcome), time.monotonic()))
+            return
+        if self._took_nothing(key, outcome):
             self._head.do(self._core.returned(key, returned_of(outcome), time.monotonic()))
             return
         looked = self._head.sample()  # the last look while its memory is still there

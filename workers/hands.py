@@ -206,6 +206,7 @@ class Hands:
             parcels=(str(self._parcels.shm), str(self._parcels.disk)),
             session=run.session,
             detached=run.detached,
+            young=run.young,
             late=str(self._spool.late_file(run.job_id, run.attempt)),
             queue_prefix=run.prefix,
         )

@@ -53,6 +53,8 @@ class Run:
     session: str = ""
     detached: bool = False
     """Whose a large result is, and whether it must survive a power cut."""
+    young: bool = True
+    """Whether little is known of its type: its peak is measured exactly then."""
     late: str = ""
     """Where the answer is left if the body has closed our socket."""
     prefix: tuple[str, ...] = ()
@@ -122,6 +124,8 @@ class Outcome:
     """The names of the exception's class and all its bases."""
     token: str = ""
     """The parcel that has the body, if that is large."""
+    alone: bool = False
+    """Nothing else lives below its keeper, as far as the job process can tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +178,7 @@ def header_of(run: Run, blob: bytes) -> dict[str, object]:
         "parcels": list(run.parcels),
         "session": run.session,
         "detached": run.detached,
+        "young": run.young,
         "late": run.late,
         "prefix": list(run.prefix),
         "queue_prefix": list(run.queue_prefix),
@@ -208,6 +213,7 @@ def outcome_in(packet: channel.Packet) -> Outcome:
         body=packet.body,
         error_bases=_texts(header.get("error_bases")),
         token=_token(header.get("token")),
+        alone=bool(header.get("alone")),
     )
 
 
