@@ -32,17 +32,18 @@ def answer_of(
         args, kwargs = payload.load_arguments(content)
         value = function(*args, **kwargs)
         if isinstance(value, Coroutine):
-            value = _await(value)
+            value = awaited(value)
         return {"outcome": "succeeded"}, payload.dump_value(value)
 
 
-def _await(coroutine: Coroutine[Any, Any, Any]) -> Any:
+def awaited(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Let a coroutine run to its end, and give its value."""
     import asyncio
 
-    async def awaited() -> Any:
+    async def whole() -> Any:
         return await coroutine
 
-    return asyncio.run(awaited())
+    return asyncio.run(whole())
 
 
 def cap_of(header: Mapping[str, object]) -> caps.Cap | None:

@@ -2,6 +2,7 @@
 
     worker -> job    {"setup": true, "environment": ...} + context, once, first
                      {"kind": "call" | "command", "job_id", "attempt", ...} + content + 2 pipes
+                     the same of many calls at once: see `traincalls`
     job -> worker    {"ready": true, "pid", "baseline_bytes", "faults"} once set up
                      {"outcome": "succeeded" | "failed" | "exited" | "oom", ...}
                      + value or exception; "imported" among it if modules were loaded
@@ -18,11 +19,11 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from . import caps, channel, frameworks, keeper
+from . import caps, channel, frameworks, jobstate, keeper
 from .imported import Imported
 from .jobcall import answer_of, cap_of, flush, freshen, leave, teach_multiprocessing
 from .jobenv import JobEnvironment, texts_in
-from .peaks import reset_peak
+from .jobtrain import run_train
 from .placeholders import fill_words
 
 if TYPE_CHECKING:
@@ -64,15 +65,17 @@ class JobSide:
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
-        self.sock_file = _file_of(sock.fileno())
+        self.sock_file = jobstate.file_of(sock.fileno())
         self.pid = os.getpid()
         # The last one only: a closure over data is a new function with every call.
         self.function: tuple[Callable[..., Any], Callable[..., Any] | None] | None = None
+        # One that came with calls of which none has begun: it is not sent again.
+        self.unloaded: bytes | memoryview = b""
         self.environment = JobEnvironment()
         self.imported = Imported()
         self.setup_error: BaseException | None = None
         self.on_interrupt: Any = signal.default_int_handler
-        signal.signal(signal.SIGINT, _ignore_signal)
+        signal.signal(signal.SIGINT, jobstate.ignore_signal)
         # A fork of the user's must not answer in our name.
         os.register_at_fork(after_in_child=sock.close)
 
@@ -82,6 +85,8 @@ class JobSide:
             self.set_up(packet)
         elif packet.header["kind"] == "command":
             self.run_command(packet)
+        elif "train" in packet.header:
+            run_train(self, packet)
         else:
             self.run_call(packet)
 
@@ -100,21 +105,25 @@ class JobSide:
         except BaseException as error:
             self.setup_error = error
         self.imported.begin()
-        facts = {"pid": self.pid, "baseline_bytes": _resident_bytes(), "faults": _faults()}
+        facts = {
+            "pid": self.pid,
+            "baseline_bytes": jobstate.resident_bytes(),
+            "faults": jobstate.faults(),
+        }
         channel.send(self.sock, {"ready": True, **facts})
 
     def run_call(self, packet: channel.Packet) -> None:
         """Call the function, flush, answer."""
         from . import answers
 
-        streams = _take_streams(packet.fds)
+        streams = jobstate.take_streams(packet.fds)
         cap = cap_of(packet.header)
         self.environment.update(packet.header, cap)
-        cwd, umask = _cwd(), os.umask(OWN_UMASK)
+        cwd, umask = jobstate.cwd(), os.umask(OWN_UMASK)
         os.umask(umask)
-        reset_peak()
+        jobstate.begin_peak(exactly=bool(packet.header.get("young", True)))
         frameworks.reset_counters()
-        before_bytes = _peak_bytes()
+        before_bytes = jobstate.peak_bytes()
         try:
             result = self._call(packet, cap)
         except BaseException as error:  # an interrupt between the function and the answer
@@ -125,29 +134,31 @@ class JobSide:
         header, body = answers.as_sent(result, packet.header)
         del result  # it may hold the file of the arguments
         kept_bytes = answers.tidy()
-        intact = flush() and _streams() == streams and _cwd() == cwd
-        threads, children = threading.active_count() - 1, _has_children()
+        intact = flush() and jobstate.streams() == streams and jobstate.cwd() == cwd
+        threads, children = threading.active_count() - 1, jobstate.has_children()
+        alone = jobstate.is_only_child()
         header = {
             "threads": threads,
             "children": children,
-            "clean": intact and not threads and not children and self._can_go_on(),
+            "alone": alone,
+            "clean": intact and not threads and not children and self.can_go_on(),
             "before_bytes": before_bytes,
-            "peak_bytes": _peak_bytes(),
+            "peak_bytes": jobstate.peak_bytes(),
             "kept_bytes": kept_bytes,
             **frameworks.counters()._asdict(),
             **header,
         }
-        _silence_streams()
+        jobstate.silence_streams()
         self._answer(header, body, str(packet.header["late"]))
         os.umask(umask)
 
-    def _can_go_on(self) -> bool:
+    def can_go_on(self) -> bool:
         """Whether this process has the function it was sent, and no cap stays."""
         return self.function is not None and caps.can_be_lifted()
 
     def _answer(self, header: dict[str, object], body: bytes, late: str) -> None:
         """Send the answer; if the body of the run closed our socket, leave it in a file."""
-        if _file_of(self.sock.fileno()) == self.sock_file:
+        if jobstate.file_of(self.sock.fileno()) == self.sock_file:
             channel.send(self.sock, header | self.imported.news(), body)
             return
         if late:
@@ -165,7 +176,7 @@ class JobSide:
                 self.environment.check()
                 return _call_in_box(packet)
             # Also where it cannot run: the worker sends no function twice.
-            function, content = self._function(packet)
+            function, content = self.function_in(packet)
             self.environment.check()
             return answer_of(function, content, cap)
         except SystemExit as request:
@@ -175,16 +186,17 @@ class JobSide:
         finally:
             chosen = signal.getsignal(signal.SIGINT)  # None: by C code, unknown to Python
             self.on_interrupt = signal.default_int_handler if chosen is None else chosen
-            signal.signal(signal.SIGINT, _ignore_signal)
+            signal.signal(signal.SIGINT, jobstate.ignore_signal)
 
-    def _function(self, packet: channel.Packet) -> tuple[Callable[..., Any], memoryview]:
+    def function_in(self, packet: channel.Packet) -> tuple[Callable[..., Any], memoryview]:
         """Return what to call, and the rest of the content: its arguments."""
         from . import payload
 
         shipped, content = _shipped(packet)
-        if len(shipped):
+        blob, self.unloaded = shipped or self.unloaded, b""
+        if len(blob):
             self.function = None  # before the next is loaded: they may be large
-            self.function = payload.load_function(shipped)
+            self.function = payload.load_function(blob)
         assert self.function is not None
         function, stand_in = self.function
         if packet.header["stand_in"] and stand_in is not None:
@@ -195,7 +207,7 @@ class JobSide:
         """Become the command."""
         import msgpack
 
-        _take_streams(packet.fds)
+        jobstate.take_streams(packet.fds)
         cap = cap_of(packet.header)
         self.environment.update(packet.header, cap)
         try:
@@ -258,15 +270,6 @@ def _list_in(header: Mapping[str, object], name: str) -> list[object]:
     return value if isinstance(value, list) else []
 
 
-def _file_of(fd: int) -> tuple[int, int] | None:
-    """What tells the file behind a descriptor from all others; None if it is closed."""
-    try:
-        facts = os.fstat(fd)
-    except OSError:
-        return None
-    return facts.st_dev, facts.st_ino
-
-
 def _open_stdin(path: str) -> None:
     """Make a FIFO standard input; without a path it stays empty."""
     if path:
@@ -278,67 +281,3 @@ def _open_stdin(path: str) -> None:
 def _refuse(text: str, status: int) -> NoReturn:
     os.write(2, f"grn: {text}\n".encode(errors="surrogateescape"))
     os._exit(status)
-
-
-def _ignore_signal(number: int, frame: object) -> None:
-    """Do nothing. Unlike SIG_IGN this is not inherited by what the job starts."""
-
-
-def _take_streams(fds: list[int]) -> list[tuple[int, int]]:
-    """Make the run's pipes standard output and error; return what tells them apart."""
-    for target, fd in zip((1, 2), fds, strict=True):
-        os.dup2(fd, target)
-        os.close(fd)
-    return _streams()
-
-
-def _streams() -> list[tuple[int, int]]:
-    """Say what files standard output and error are; nothing if Python writes elsewhere."""
-    if sys.stdout is not sys.__stdout__ or sys.stderr is not sys.__stderr__:
-        return []
-    try:
-        return [(stat.st_dev, stat.st_ino) for stat in (os.fstat(1), os.fstat(2))]
-    except OSError:
-        return []
-
-
-def _silence_streams() -> None:
-    """Send what is written between two runs nowhere: it belongs to neither."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 1)
-    os.dup2(null, 2)
-    os.close(null)
-
-
-def _cwd() -> str:
-    try:
-        return os.getcwd()
-    except OSError:
-        return ""
-
-
-def _has_children() -> bool:
-    try:
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
-        return False
-    return True
-
-
-def _peak_bytes() -> int:
-    with open("/proc/self/status") as status:
-        for line in status:
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    return 0
-
-
-def _faults() -> int:
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-
-
-def _resident_bytes() -> int:
-    with open("/proc/self/statm") as statm:
-        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

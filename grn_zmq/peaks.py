@@ -5,6 +5,9 @@ from typing import Final
 # Writing this to clear_refs sets the peak counter back to the present size.
 _RESET: Final = "5"
 
+# What a run may take without anybody having to look twice.
+NEGLIGIBLE_BYTES: Final = 1 << 20
+
 
 def reset_peak(pid: int | str = "self") -> None:
     """Let the counter begin anew, so that the next job's peak is its own."""

@@ -1,12 +1,13 @@
 """The worker's decisions: messages and process events in, effects out, time is an argument."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final
 
 from grn_zmq import wire
 from grn_zmq.batches import parts
 from grn_zmq.records import AttemptId, Held, Released, Result, Run
+from grn_zmq.tails import NO_TAIL
 
 from . import ending, reporting
 from .blobcache import BlobCache
@@ -15,8 +16,6 @@ from .effects import (
     Effect,
     Feed,
     Keep,
-    Kill,
-    Launch,
     Note,
     Reply,
     SetAside,
@@ -24,17 +23,17 @@ from .effects import (
     WatchCaller,
 )
 from .events import Elsewhere, Gone, Level, Returned
-from .greeting import Fence, inventory
+from .greeting import Fence, Fenced, inventory
+from .launching import process_for
 from .reporting import Reporter
 from .results import result_of, result_of_exit, result_of_return
 from .runs import INLINE, ActiveRun, Phase, Processes
-from .spoollog import Attempt, DropRecord, FinishRecord, Left, StartRecord
+from .spoollog import Attempt, FinishRecord, Left, ReturnedRecord, StartRecord
 from .surroundings import begun_of
+from .trains import Trains
+from .unrecorded import Unrecorded
 
-IDLE_S: Final = 60.0
 MOST_IDLE: Final = 16
-# A new greeting repeats results at once; this is for what neither side has noticed.
-REPEAT_S: Final = 5.0
 
 
 class WorkerCore:
@@ -46,30 +45,41 @@ class WorkerCore:
         Args:
             on_host: Whether the device is a share of the machine's memory.
         """
-        left = left or Left()
         self.on_host = on_host
         self.fence = Fence()
         self.runs: dict[str, ActiveRun] = {}
         self.processes = Processes()
-        self.unrecorded: dict[Attempt, Result] = {
-            attempt: record.result for attempt, record in left.results.items()
-        }
-        self.interrupted: set[Attempt] = set(left.interrupted)
+        self.trains = Trains(self)
+        self._unrecorded = Unrecorded(left or Left())
+        self.unrecorded: Mapping[Attempt, Result | ReturnedRecord] = self._unrecorded.results
+        self.interrupted: Collection[Attempt] = self._unrecorded.interrupted
         self.blobs = BlobCache()
         # Why no attempt is taken at present; empty if they are.
         self.declining = ""
         self._reporter = Reporter(total_bytes)
-        self._leaving = False
-        self._repeat_at = float("inf")
+        self.leaving = False
+        self._later: list[Effect] = []
+
+    @property
+    def epoch(self) -> int:
+        """Of the broker that counts."""
+        return self.fence.epoch
 
     @property
     def inventory(self) -> tuple[Held, ...]:
         """Every attempt this worker still answers for."""
-        return inventory(self.runs, self.unrecorded, self.interrupted)
+        running = [(one.run.job_id, one.run.attempt) for one in self.runs.values()]
+        running += self.trains.fed_behind()
+        return inventory(running, self.unrecorded, self.interrupted)
 
     def greet(self) -> tuple[int, tuple[Held, ...]]:
-        """Raise the fence; give the number and the inventory of the greeting to send now."""
-        return self.fence.greet(), self.inventory
+        """Raise the fence; give the number and the inventory of the greeting to send now.
+
+        What follows others and has not begun is not in it, and forgotten.
+        """
+        number = self.fence.greet()
+        self._later += self.trains.recall()
+        return number, self.inventory
 
     def handle(self, message: wire.Message, now: float) -> list[Effect]:
         """React to one message of the broker."""
@@ -80,9 +90,7 @@ class WorkerCore:
                 return self._on_blobs(message, now)
             case wire.Release():  # true of this attempt for ever, whoever passed it on
                 return [effect for one in message.runs for effect in self._release(one, now)]
-            case wire.Assign() | wire.End() | wire.Recorded() | wire.Unknown() if (
-                not self.fence.counts(message.epoch)
-            ):
+            case _ if isinstance(message, Fenced) and not self.fence.counts(message.epoch):
                 facts = {"kind": message.kind, "epoch": message.epoch}
                 return [Note("dropped a message from before the last greeting", facts)]
             case wire.Assign():
@@ -90,15 +98,19 @@ class WorkerCore:
             case wire.End():
                 how = message.how
                 return [e for one in message.attempts for e in self._end(one, how, now)]
+            case wire.Recall():
+                return self.trains.recall()
             case wire.Recorded():
-                return [e for one in message.attempts for e in self._drop(one)]
+                return self._unrecorded.drop(message.attempts)
+            case wire.Arrived(_, job_ids, attempts):
+                return self._unrecorded.drop_all(zip(job_ids, attempts, strict=True))
             case wire.Unknown():
                 return [e for one in message.attempts for e in self._disown(one, now)]
             case wire.EndIdle():
                 return ending.close(self.processes.idle(message.session), now)
         return [Note("ignored a message that is not for workers", {"kind": message.kind})]
 
-    def _tell(self, message: wire.FromWorker) -> list[Effect]:
+    def tell(self, message: wire.FromWorker) -> list[Effect]:
         """Say this, if anybody hears it; a welcome makes us repeat all that matters."""
         return [Reply(message)] if self.fence.welcomed else []
 
@@ -106,23 +118,18 @@ class WorkerCore:
         if not self.fence.admit(message):
             return [Note("ignored the answer to an older greeting", level="debug")]
         self._reporter.forget()
-        self._repeat_at = now
-        lacking = {
-            digest
-            for active in self.runs.values()
-            if active.phase is Phase.LACKS_BLOBS
-            for digest in active.digests
-            if digest not in self.blobs
-        }
-        begun = [
-            begun_of(one.run, one.ran_s(now))
-            for one in self.runs.values()
-            if one.began_at is not None
-        ]
+        self._unrecorded.repeat_at = now
+        waiting = [one for one in self.runs.values() if one.phase is Phase.LACKS_BLOBS]
+        needed = {digest for one in waiting for digest in one.digests}
+        lacking = {digest for digest in needed if digest not in self.blobs}
+        running = [one for one in self.runs.values() if one.began_at is not None]
+        begun = [begun_of(one.run, one.ran_s(now)) for one in running]
+        for one in running:
+            one.told = True
         return [
             *([Reply(wire.Want(tuple(sorted(lacking))))] if lacking else []),
             *(Reply(wire.Started(some)) for some in parts(begun, wire.MAX_JOBS_PER_MESSAGE)),
-            *([Reply(wire.Leaving())] if self._leaving else []),
+            *([Reply(wire.Leaving())] if self.leaving else []),
             *self.tick(now),
         ]
 
@@ -133,60 +140,67 @@ class WorkerCore:
         for run in message.runs:
             attempt = (run.job_id, run.attempt)
             if run.kind in INLINE:  # the body is its caller's, and has outlived our last death
-                self.interrupted.discard(attempt)
-            known = attempt in self.unrecorded or attempt in self.interrupted
-            if known or self._attempt(*attempt):
+                self._unrecorded.interrupted.discard(attempt)
+            if attempt in self._unrecorded or self._attempt(*attempt):
                 continue  # repeated
             # Two attempts of one job are never alive at once.
-            if self.declining or self._leaving or run.job_id in self.runs:
+            if self.declining or self.leaving or self._is_alive(run.job_id):
                 refused.append(run)
                 continue
+            if run.tail:
+                effects += self.trains.couple(run, self._is_alive)
+                run = replace(run, tail=NO_TAIL)
             lacking = {d for d in (run.function, run.context) if d and d not in self.blobs}
             self.runs[run.job_id] = active = ActiveRun(run, Phase.LACKS_BLOBS)
             missing |= lacking
             if not lacking:
                 effects += self._keep(active)
         if missing:
-            effects += self._tell(wire.Want(tuple(sorted(missing))))
+            effects += self.tell(wire.Want(tuple(sorted(missing))))
         return [*effects, *self._decline(refused)]
+
+    def _is_alive(self, job_id: str) -> bool:
+        return job_id in self.runs or job_id in self.trains.of_job
 
     def _decline(self, runs: Collection[Run]) -> list[Effect]:
         if not runs:
             return []
-        why = self.declining or ("leaving" if self._leaving else "an attempt of it is here")
+        effects = [effect for run in runs for effect in self.trains.forget(run)]
+        for run in runs:
+            if self._attempt(run.job_id, run.attempt):
+                del self.runs[run.job_id]
+        why = self.declining or ("leaving" if self.leaving else "an attempt of it is here")
         attempts = tuple(AttemptId(run.job_id, run.attempt) for run in runs)
-        return self._tell(wire.Declined(self.fence.epoch, why, attempts))
+        return [*effects, *self.tell(wire.Declined(self.fence.epoch, why, attempts))]
 
     def _on_blobs(self, message: wire.Blobs, now: float) -> list[Effect]:
         waiting = [one for one in self.runs.values() if one.began_at is None]
         needed = {digest for one in waiting for digest in one.digests}
         for blob in message.blobs:
             self.blobs.put(blob.digest, blob.data, needed)
-        effects: list[Effect] = []
-        for active in waiting:
-            complete = all(digest in self.blobs for digest in active.digests)
-            if active.phase is Phase.LACKS_BLOBS and complete:
-                effects += self._keep(active)
-        return effects
+        complete = [one for one in waiting if all(d in self.blobs for d in one.digests)]
+        lacked = [one for one in complete if one.phase is Phase.LACKS_BLOBS]
+        return [effect for one in lacked for effect in self._keep(one)]
 
     def _keep(self, active: ActiveRun) -> list[Effect]:
         """Write down that it may have run from here on; `kept` lets it begin."""
         active.phase = Phase.KEEPING
         run = active.run
+        if train := self.trains.of_job.get(run.job_id):
+            return [Keep(train.record)]
         return [Keep(StartRecord(run.job_id, run.attempt, run.detached))]
 
     def kept(self, now: float) -> list[Effect]:
         """All starts that were to be written are: let these attempts begin."""
-        keeping = [one for one in self.runs.values() if one.phase is Phase.KEEPING]
-        return [effect for active in keeping for effect in self._begin(active, now)]
+        return [effect for active in self._keeping() for effect in self._begin(active, now)]
+
+    def _keeping(self) -> list[ActiveRun]:
+        return [one for one in self.runs.values() if one.phase is Phase.KEEPING]
 
     def not_kept(self, why: str) -> list[Effect]:
         """Starts could not be written: without that nothing may run here."""
-        keeping = [one.run for one in self.runs.values() if one.phase is Phase.KEEPING]
-        for run in keeping:
-            del self.runs[run.job_id]
         self.declining = f"cannot write the spool: {why}"
-        return self._decline(keeping)
+        return self._decline([one.run for one in self._keeping()])
 
     def can_keep(self) -> None:
         """The spool can be written again."""
@@ -197,32 +211,32 @@ class WorkerCore:
         run = active.run
         active.phase = Phase.RUNNING
         active.began_at = now
-        started = self._tell(wire.Started((begun_of(run, 0.0),)))
+        started = self.tell(wire.Started((begun_of(run, 0.0),)))
         if active.inline:
             return [WatchCaller(run.job_id, run.pid), *started]
-        effects: list[Effect] = []
-        process = self.processes.serving(run)
-        if process is None or not run.reuse or run.environment:
-            # What serves another context of this client and type will not be needed again.
-            effects += ending.close(self.processes.idle(run.session, run.job_type), now)
-            process = self.processes.new(run)
-            context = self.blobs.get(run.context) if run.context else b""
-            effects.append(Launch(process.key, context, run.devices))
-        process.idle_since = None
-        process.job_id = run.job_id
+        process, effects = process_for(run, self.processes, self.blobs, now)
         active.process = process.key
         function = None
         if run.function and run.function != process.function:
             function = self.blobs.get(run.function)
             process.function = run.function
+        if train := self.trains.of_job.get(run.job_id):
+            return [*effects, *started, self.trains.begin(train, process.key, function, now)]
         return [*effects, *started, Feed(process.key, run, function)]
+
+    def ready(self, key: int, now: float) -> None:
+        """A job process is set up."""
+        if process := self.processes.get(key):
+            process.ready = True
+            self.trains.ready(key, now)
 
     def launch_failed(self, key: int, reason: str, now: float) -> list[Effect]:
         """The job process could not even be started."""
+        given_back = self.trains.gone(key)
         process = self.processes.pop(key)
         active = self.runs[process.job_id]
         result = result_of(active, now, "failed", "JobNotStarted", reason)
-        return self._finish(active, result, now)
+        return [*given_back, *self.finish(active, result, now)]
 
     def returned(self, key: int, returned: Returned, now: float) -> list[Effect]:
         """A function has ended; keep its process if that is clean, else see it off first."""
@@ -230,44 +244,54 @@ class WorkerCore:
         active = self.runs.get(process.job_id)
         if active is None or active.result is not None:
             return [Note("a job process spoke out of turn", {"process": key}, "warning")]
-        self._take_account(active, returned.peak_bytes)
+        began = self.trains.told(active, now)
+        active.measured.take_account(returned.peak_bytes, on_host=self.on_host)
         # Frameworks add up their devices, of which each is looked at by itself.
         if returned.counters is not None and len(active.run.devices) == 1:
             active.measured.take_counters(returned.counters)
         result = result_of_return(active, returned, now)
         unwanted = returned.token if result.token != returned.token else ""
-        effects: list[Effect] = [Discard(unwanted)] if unwanted else []
+        effects: list[Effect] = [*began, *([Discard(unwanted)] if unwanted else [])]
+        train = self.trains.of_process.get(key)
         if returned.reusable and active.run.reuse and not active.asked_to_end:
-            process.job_id = ""
-            process.idle_since = now
-            surplus = self.processes.idle()[:-MOST_IDLE]
-            return [*self._finish(active, result, now), *ending.close(surplus, now)]
+            effects += self.finish(active, result, now)
+            if train is None:
+                return [*effects, *self.make_idle(key, now)]
+            self.trains.returned(train, 1)
+            return [*effects, *self.trains.go_on(train, active, now)]
         active.result = result
-        return [*effects, *ending.see_off(active, key, now)]
+        given_back = self.trains.recall([train]) if train else []
+        return [*effects, *given_back, *ending.see_off(active, key, now)]
+
+    def make_idle(self, key: int, now: float) -> list[Effect]:
+        """A job process has nothing to do."""
+        process = self.processes[key]
+        process.job_id = ""
+        process.idle_since = now
+        if self.leaving:
+            return ending.close([process], now)
+        return ending.close(self.processes.idle()[:-MOST_IDLE], now)
 
     def gone(self, key: int, gone: Gone, now: float) -> list[Effect]:
         """A job process has ended, and its tree is dead: now its memory is free."""
+        given_back = self.trains.gone(key)
         process = self.processes.pop(key, None)
         active = self.runs.get(process.job_id) if process and process.job_id else None
         if active is None:
-            return []
-        self._take_account(active, gone.peak_bytes)
+            return given_back
+        active.measured.take_account(gone.peak_bytes, on_host=self.on_host)
         if active.result is not None:
             measured = active.measured
             result = replace(active.result, peak_bytes=measured.peak_bytes, seen=measured.seen)
         else:
             result = result_of_exit(active, gone, now, on_host=self.on_host)
-        return self._finish(active, result, now)
+        began = self.trains.told(active, now)
+        return [*given_back, *began, *self.finish(active, result, now)]
 
     def run_in(self, key: int) -> ActiveRun | None:
         """The attempt that this job process runs now."""
         process = self.processes.get(key)
         return self.runs.get(process.job_id) if process else None
-
-    def _take_account(self, active: ActiveRun, peak_bytes: int) -> None:
-        active.measured.take_peak(peak_bytes)
-        # What the kernel says at the end has the interpreter in it that became a command.
-        active.measured.seen |= bool(peak_bytes) and not self.on_host
 
     def caller_unseen(self, job_id: str) -> None:
         """Nothing here tells when the process that runs an inline job ends."""
@@ -279,35 +303,31 @@ class WorkerCore:
         active = self.runs.get(job_id)
         if active is None:
             return []
-        return self._finish(active, result_of(active, now, "killed"), now)
+        return self.finish(active, result_of(active, now, "killed"), now)
 
-    def _finish(self, active: ActiveRun, result: Result, now: float) -> list[Effect]:
+    def answer_for(self, record: ReturnedRecord, now: float) -> None:
+        """Keep what calls of a train returned until it is recorded."""
+        self._unrecorded.add_all(record, now)
+
+    def finish(self, active: ActiveRun, result: Result, now: float) -> list[Effect]:
+        """An attempt has ended: write that down, and tell it."""
         del self.runs[result.job_id]
-        if not self.unrecorded:
-            self._repeat_at = now + REPEAT_S
-        self.unrecorded[result.job_id, result.attempt] = result
+        self._unrecorded.add(result, now)
+        self.trains.ended([(result.job_id, result.attempt)])
         return [
             *([UnwatchCaller(result.job_id)] if active.inline else []),
             Keep(FinishRecord(active.run.detached, result)),
-            *self._tell(wire.Finished(self.fence.epoch, (result,))),
+            *self.tell(wire.Finished(self.fence.epoch, (result,))),
         ]
-
-    def _drop(self, attempt: AttemptId) -> list[Effect]:
-        """The broker has what there was of an attempt: forget it."""
-        key = (attempt.job_id, attempt.attempt)
-        if self.unrecorded.pop(key, None) is None and key not in self.interrupted:
-            return []
-        self.interrupted.discard(key)
-        return [Keep(DropRecord(*key))]
 
     def _disown(self, attempt: AttemptId, now: float) -> list[Effect]:
         """The broker never heard of an attempt that we have: this must not happen."""
         facts = {"job": attempt.job_id, "attempt": attempt.attempt}
-        result = self.unrecorded.get((attempt.job_id, attempt.attempt))
+        result = self._unrecorded.result((attempt.job_id, attempt.attempt))
         return [
             Note("the broker does not know an attempt of this worker", facts, "error"),
             *([SetAside(result)] if result is not None else []),
-            *self._drop(attempt),
+            *self._unrecorded.drop([attempt]),
             *self._end(attempt, "kill", now),
         ]
 
@@ -318,13 +338,18 @@ class WorkerCore:
 
     def _end(self, attempt: AttemptId, how: str, now: float) -> list[Effect]:
         active = self._attempt(attempt.job_id, attempt.attempt)
+        key = (attempt.job_id, attempt.attempt)
+        train = self.trains.of_job.get(attempt.job_id)
+        if train is not None and (train.process is not None or active is None):
+            return self.trains.end(train, key, how, now)
         if active is None:
-            ended = (attempt.job_id, attempt.attempt)
-            return self._drop(attempt) if ended in self.interrupted else []
+            return self._unrecorded.drop([attempt]) if key in self.interrupted else []
         if active.inline and how != "kill" and not active.unwatched:
             return []  # it ends with its caller, who is told by itself
         if active.process is None:
-            return self._finish(active, result_of(active, now, "cancelled"), now)
+            given_back = self.trains.forget(active.run)
+            cancelled = result_of(active, now, "cancelled")
+            return [*given_back, *self.finish(active, cancelled, now)]
         return ending.ask_to_end(active, how, now)
 
     def _release(self, released: Released, now: float) -> list[Effect]:
@@ -332,31 +357,21 @@ class WorkerCore:
         if active is None or not active.inline:
             return []
         outcome = "failed" if released.failed else "succeeded"
-        return self._finish(active, result_of(active, now, outcome), now)
+        return self.finish(active, result_of(active, now, outcome), now)
 
     def end_everything(self, now: float, most_grace_s: float = float("inf")) -> list[Effect]:
         """The worker itself is leaving: TERM now, KILL when the grace is over."""
-        effects: list[Effect] = [] if self._leaving else self._tell(wire.Leaving())
-        self._leaving = True
+        effects: list[Effect] = [] if self.leaving else self.tell(wire.Leaving())
+        self.leaving = True
+        effects += self.trains.recall()
         effects += ending.close(self.processes.idle(), now)
         waiting = [one.run for one in self.runs.values() if one.began_at is None]
-        for run in waiting:
-            del self.runs[run.job_id]
         effects += self._decline(waiting)
-        for active in self.runs.values():
-            first = [] if active.inline else ending.ask_to_end(active, "terminate", now)
-            active.leaving |= bool(first)
-            effects += first or ending.hasten(active, now)
-            if active.deadline is not None:
-                active.deadline = min(active.deadline, now + most_grace_s)
-        return effects
+        return [*effects, *ending.end_all(self.runs.values(), now, most_grace_s)]
 
     def seen_elsewhere(self, found: Elsewhere) -> None:
         """Take note of what another device shows; the next report tells it."""
-        for job_id, used_bytes in found.by_job.items():
-            if active := self.runs.get(job_id):
-                own = job_id in found.seen
-                active.measured.take_use_elsewhere(found.device, used_bytes, own=own)
+        reporting.take_elsewhere(found, self.runs)
 
     def sampled(self, level: Level, now: float) -> list[Effect]:
         """Take note of what the device shows; tell the broker what matters.
@@ -364,16 +379,7 @@ class WorkerCore:
         While attempts are declined nothing is told, so that the broker, hearing nothing,
         gives this device no more.
         """
-        for job_id, used_bytes in level.by_job.items():
-            if active := self.runs.get(job_id):
-                own = job_id in level.seen
-                active.measured.take_use(used_bytes, own=own)
-                # Host memory has no places: of each device a job has an equal part.
-                for one in active.run.devices[1:] if self.on_host else ():
-                    active.measured.take_use_elsewhere(one.uuid, used_bytes, own=own)
-        for active in self.runs.values():
-            if active.began_at is not None:
-                active.measured.take_load(level.utilisation, now)
+        reporting.take(level, self.runs, now, on_host=self.on_host)
         if self.declining or not self.fence.welcomed:
             return []
         news = self._reporter.news(level, self.runs.values(), now)
@@ -385,16 +391,10 @@ class WorkerCore:
 
     def tick(self, now: float) -> list[Effect]:
         """Take the next harder step where a grace has run out; repeat what is unrecorded."""
-        effects = [effect for one in self.runs.values() for effect in ending.step(one, now)]
-        for process in self.processes.values():
-            if process.kill_at is not None and now >= process.kill_at:
-                process.kill_at = now + ending.KILL_AGAIN_S
-                effects.append(Kill(process.key))
-            elif process.idle_for(now) >= IDLE_S:
-                effects += ending.close([process], now)
-        if self.unrecorded and now >= self._repeat_at:
-            self._repeat_at = now + REPEAT_S
-            results = list(self.unrecorded.values())
-            for result in results:
-                effects += self._tell(wire.Finished(self.fence.epoch, (result,)))
+        effects, self._later = self._later, []
+        effects += [effect for one in self.runs.values() for effect in ending.step(one, now)]
+        effects += self.trains.tick(now)
+        effects += ending.step_processes(self.processes.values(), now)
+        if self.fence.welcomed:
+            effects += map(Reply, self._unrecorded.to_repeat(self.fence.epoch, now))
         return effects

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from grn_zmq import wire
 from grn_zmq.records import Leased, Result, Run
 
+from .runs import Member
 from .spoollog import Record
 
 
@@ -59,6 +60,31 @@ class Feed:
 
 
 @dataclass(frozen=True, slots=True)
+class FeedTrain:
+    """Hand calls of a train to a job process; `run` is the first of them."""
+
+    process: int
+    run: Run
+    function: bytes | None = field(repr=False)
+    train: int
+    slot: int
+    calls: tuple[Member, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TakeBack:
+    """Let nothing more of a train begin in this job process; `taken_back` tells how many.
+
+    With `if_begun`, a mark of its page (`slot`), only if its current call has begun: else it
+    has not got to it yet, and `not_begun` tells.
+    """
+
+    process: int
+    slot: int = 0
+    if_begun: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Signal:
     """Signal the job's process group."""
 
@@ -109,6 +135,8 @@ Effect = (
     | Discard
     | Launch
     | Feed
+    | FeedTrain
+    | TakeBack
     | Signal
     | Kill
     | Close

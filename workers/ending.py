@@ -13,6 +13,7 @@ LEAVE_S: Final = 1.0
 KILL_AGAIN_S: Final = 5.0
 # What a job may ask for when its worker gets SIGTERM: whoever sent it does not wait for long.
 LEAVING_GRACE_S: Final = 8.0
+IDLE_S: Final = 60.0
 
 
 def ask_to_end(active: ActiveRun, how: str, now: float) -> list[Effect]:
@@ -50,12 +51,45 @@ def hasten(active: ActiveRun, now: float) -> list[Effect]:
     return [Signal(active.process, signum)]
 
 
+def pass_on(before: ActiveRun, active: ActiveRun) -> None:
+    """Who follows one that is being ended is being ended too."""
+    active.phase = Phase.ENDING
+    active.asked_to_end, active.leaving = before.asked_to_end, before.leaving
+    active.deadline, active.next_signal = before.deadline, before.next_signal
+
+
 def see_off(active: ActiveRun, key: int, now: float) -> list[Effect]:
     """Its function has ended: its process has a moment to leave."""
     active.phase = Phase.ENDING
     active.next_signal = None
     active.deadline = now + LEAVE_S
     return [Close(key)]
+
+
+def end_all(
+    runs: Iterable[ActiveRun], now: float, most_grace_s: float = float("inf")
+) -> list[Effect]:
+    """End everything, with no more grace than this."""
+    effects: list[Effect] = []
+    for active in runs:
+        first = [] if active.inline else ask_to_end(active, "terminate", now)
+        active.leaving |= bool(first)
+        effects += first or hasten(active, now)
+        if active.deadline is not None:
+            active.deadline = min(active.deadline, now + most_grace_s)
+    return effects
+
+
+def step_processes(processes: Iterable[Process], now: float) -> list[Effect]:
+    """Kill what was to end and has not; let end what nobody has needed for long."""
+    effects: list[Effect] = []
+    for process in processes:
+        if process.kill_at is not None and now >= process.kill_at:
+            process.kill_at = now + KILL_AGAIN_S
+            effects.append(Kill(process.key))
+        elif process.idle_for(now) >= IDLE_S:
+            effects += close([process], now)
+    return effects
 
 
 def close(processes: Iterable[Process], now: float) -> list[Effect]:

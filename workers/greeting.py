@@ -4,13 +4,15 @@ A worker that has greeted takes no assignment until it is welcomed, so what its 
 not list it will never start: the broker may give that to another.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from grn_zmq import wire
 from grn_zmq.records import Held
 
-from .runs import ActiveRun
 from .spoollog import Attempt
+
+# What counts only if it is of the broker that welcomed us.
+Fenced = wire.Assign | wire.End | wire.Recall | wire.Recorded | wire.Arrived | wire.Unknown
 
 
 class Fence:
@@ -45,12 +47,11 @@ class Fence:
 
 
 def inventory(
-    runs: Mapping[str, ActiveRun],
+    running: Iterable[Attempt],
     results: Iterable[Attempt],
     interrupted: Iterable[Attempt],
 ) -> tuple[Held, ...]:
     """Every attempt a worker still answers for."""
-    running = [(one.run.job_id, one.run.attempt) for one in runs.values()]
     return (
         *(Held(*one, "running") for one in running),
         *(Held(*one, "finished") for one in results),

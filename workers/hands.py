@@ -25,12 +25,14 @@ from .effects import (
     Discard,
     Effect,
     Feed,
+    FeedTrain,
     Kill,
     Launch,
     Note,
     Reply,
     SetAside,
     Signal,
+    TakeBack,
     UnwatchCaller,
     WatchCaller,
 )
@@ -97,6 +99,10 @@ class Hands:
                     key, self._environments.dressed(key, self._job_run(run, function))
                 )
                 failpoint("worker.fed")
+            case FeedTrain(key) if key in self._pool:
+                self._feed_train(effect)
+            case TakeBack(key):
+                self._take_back(effect)
             case Signal(key, signum) if key in self._pool:
                 self._pool.signal(key, signum)
                 if signum == SIGTERM:
@@ -116,6 +122,32 @@ class Hands:
                 self._parcels.remove(token)
             case Note(text, facts, level):
                 logger.bind(facts=facts).log(level.upper(), text)
+
+    def _feed_train(self, feed: FeedTrain) -> None:
+        key, calls = feed.process, feed.calls
+        if not calls[0].place:
+            self._sampler.begins(key)
+            self._logs.begin(feed.run)
+        packet = jobevents.Packet(
+            train=feed.train,
+            slot=feed.slot,
+            first=calls[0].place,
+            job_ids=[one.job_id for one in calls],
+            attempts=[one.attempt for one in calls],
+            numbers=[one.number for one in calls],
+            payloads=[one.payload for one in calls],
+            marks=self._spool.marks.slot(feed.slot),
+            late=self._spool.late_files,
+        )
+        self._pool.feed_train(key, self._job_run(feed.run, feed.function), packet)
+        failpoint("worker.fed")
+
+    def _take_back(self, effect: TakeBack) -> None:
+        now, key = time.monotonic(), effect.process
+        if effect.if_begun and self._spool.marks.read(effect.slot) < effect.if_begun:
+            self._core.trains.not_begun(key, now)
+            return
+        self._head.do(self._core.trains.taken_back(key, self._pool.take_back(key), now))
 
     def _watch_caller(self, job_id: str, pid: int) -> None:
         several = any(len(one.run.devices) > 1 for one in self._core.runs.values())
@@ -176,6 +208,7 @@ class Hands:
             parcels=(str(self._parcels.shm), str(self._parcels.disk)),
             session=run.session,
             detached=run.detached,
+            young=run.young,
             late=str(self._spool.late_file(run.job_id, run.attempt)),
             queue_prefix=run.prefix,
         )

@@ -53,6 +53,8 @@ class Run:
     session: str = ""
     detached: bool = False
     """Whose a large result is, and whether it must survive a power cut."""
+    young: bool = True
+    """Whether little is known of its type: its peak is measured exactly then."""
     late: str = ""
     """Where the answer is left if the body has closed our socket."""
     prefix: tuple[str, ...] = ()
@@ -63,6 +65,24 @@ class Run:
     """The words of its environment, before those of a command."""
     box: Box | None = None
     """Where a call is put that runs in an environment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """Calls of a train as the job process gets them: what differs from the first, in columns.
+
+    `late` is where answers are left, without the names of the attempts.
+    """
+
+    train: int
+    slot: int
+    first: int
+    job_ids: list[str]
+    attempts: list[int]
+    numbers: list[int]
+    payloads: list[bytes] = field(repr=False)
+    marks: int
+    late: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +126,23 @@ class Outcome:
     """The parcel that has the body, if that is large."""
     kept_bytes: int = 0
     """What it keeps mapped of files, for large arguments and results of its next run."""
+    alone: bool = False
+    """Nothing else lives below its keeper, as far as the job process can tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Calls of a train returned these, from the current one on; nothing else is to be said."""
+
+    run_s: list[float]
+    payloads: list[bytes] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NotBegun:
+    """So many calls of a train, the last that were fed, never began: the process is gone."""
+
+    how_many: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +158,35 @@ class Exited:
     """What the interpreter said, if the process never became ready."""
 
 
-Event = Ready | Output | Outcome | Exited
+Event = Ready | Output | Outcome | Values | NotBegun | Exited
+
+
+def header_of(run: Run, blob: bytes) -> dict[str, object]:
+    """Give what a job process is told of a run; `blob` is the function, if it lacks it."""
+    return {
+        "job_id": run.job_id,
+        "attempt": run.attempt,
+        "kind": run.kind,
+        "stand_in": run.stand_in,
+        "environment": dict(run.environment),
+        "placeholders": dict(run.placeholders),
+        "function": run.function,
+        "function_size": len(blob),
+        "stdin": run.stdin,
+        "on_host": run.on_host,
+        "total_bytes": run.total_bytes,
+        "cap_bytes": run.cap_bytes,
+        "token": run.token,
+        "parcels": list(run.parcels),
+        "session": run.session,
+        "detached": run.detached,
+        "young": run.young,
+        "late": run.late,
+        "prefix": list(run.prefix),
+        "queue_prefix": list(run.queue_prefix),
+        "python": run.python,
+        "box": run.box.as_map() if run.box else None,
+    }
 
 
 def outcome_in(packet: channel.Packet) -> Outcome:
@@ -151,6 +216,7 @@ def outcome_in(packet: channel.Packet) -> Outcome:
         error_bases=_texts(header.get("error_bases")),
         token=_token(header.get("token")),
         kept_bytes=number_in(header, "kept_bytes"),
+        alone=bool(header.get("alone")),
     )
 
 

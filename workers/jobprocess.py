@@ -14,7 +14,21 @@ from typing import Final
 
 from grn_zmq import channel
 
-from .jobevents import Event, Exited, Output, Ready, Run, Stream, number_in, outcome_in
+from .couplings import Coupling
+from .jobevents import (
+    Event,
+    Exited,
+    NotBegun,
+    Output,
+    Packet,
+    Ready,
+    Run,
+    Stream,
+    Values,
+    header_of,
+    number_in,
+    outcome_in,
+)
 from .keepers import Keeper
 
 # Large pipes spare the worker most wake-ups; the kernel may refuse (a limit per user).
@@ -69,6 +83,7 @@ class JobProcess:
         self._late = ""
         self._ready = False
         self._proved = False
+        self._coupling: Coupling | None = None
         for sock in (ctl, job):
             sock.setblocking(False)
 
@@ -80,7 +95,12 @@ class JobProcess:
     def filenos(self) -> list[int]:
         """Return what to watch now; changes with every feed, outcome and end."""
         sockets = [sock.fileno() for sock in (self._ctl, self._job) if sock is not None]
-        return sockets + list(self._pipes)
+        if self._coupling is None:
+            return sockets + list(self._pipes)
+        # While several calls may print, each is read after its end, and then it is its own.
+        left = self._coupling.left
+        pipes = list(self._pipes) if left == 1 else []
+        return [*sockets, *([self._coupling.fd] if left else []), *pipes]
 
     def is_output(self, fd: int) -> bool:
         """Whether this is where the job prints to."""
@@ -96,43 +116,57 @@ class JobProcess:
         If the process is ending, nothing happens, and Exited tells.
         """
         blob = b"" if run.function == self._sent else run.function_blob
-        header: dict[str, object] = {
-            "job_id": run.job_id,
-            "attempt": run.attempt,
-            "kind": run.kind,
-            "stand_in": run.stand_in,
-            "environment": dict(run.environment),
-            "placeholders": dict(run.placeholders),
-            "function": run.function,
-            "function_size": len(blob),
-            "stdin": run.stdin,
-            "on_host": run.on_host,
-            "total_bytes": run.total_bytes,
-            "cap_bytes": run.cap_bytes,
-            "token": run.token,
-            "parcels": list(run.parcels),
-            "session": run.session,
-            "detached": run.detached,
-            "late": run.late,
-            "prefix": list(run.prefix),
-            "queue_prefix": list(run.queue_prefix),
-            "python": run.python,
-            "box": run.box.as_map() if run.box else None,
-        }
+        self._uncouple()
         self._late = run.late
+        self._send(run, header_of(run, blob), blob + run.content, [])
+
+    def feed_train(self, run: Run, packet: Packet) -> None:
+        """Hand over calls of a train; as `feed`, of which `run` is what they share.
+
+        Raises:
+            OSError: Too many files are open.
+        """
+        blob = b"" if run.function == self._sent else run.function_blob
+        self._uncouple()
+        self._late = packet.late
+        attempts = list(zip(packet.job_ids, packet.attempts, strict=True))
+        self._coupling = coupling = Coupling(attempts)
+        sizes = list(map(len, packet.payloads))
+        columns = (packet.job_ids, packet.attempts, packet.numbers, sizes)
+        header = header_of(run, blob) | {
+            "train": [packet.train, packet.first, packet.slot, *columns],
+            "late": packet.late,
+        }
+        body = b"".join([blob, *packet.payloads])
+        self._send(run, header, body, [*coupling.far_ends, packet.marks])
+        coupling.fed()
+
+    def take_back(self) -> int:
+        """Let nothing more of a train begin; give how many of its last calls never do."""
+        return self._coupling.take_back() if self._coupling else 0
+
+    def read_answers(self) -> list[Event]:
+        """Take what the calls of a train have answered by now."""
+        return self._read_answers() if self._coupling else []
+
+    def _send(self, run: Run, header: dict[str, object], body: bytes, more: list[int]) -> None:
         self._close_pipes()
         far_ends = [self._make_pipe("stdout"), self._make_pipe("stderr")]
         try:
             if self._job is not None:
-                channel.send(self._job, header, blob + run.content, far_ends)
+                channel.send(self._job, header, body, [*far_ends, *more])
                 self._sent = run.function
         except (BrokenPipeError, ConnectionResetError):
             pass
+        except BlockingIOError:  # it does not even read what it is given
+            self.kill()
         finally:
             channel.close_all(far_ends)
 
     def read(self, fd: int) -> list[Event]:
         """Take what one of `filenos()` has to say."""
+        if self._coupling is not None and fd == self._coupling.fd:
+            return self._read_answers()
         if fd in self._pipes:
             return self._read_pipe(fd)
         if self._job is not None and fd == self._job.fileno():
@@ -163,6 +197,7 @@ class JobProcess:
     def destroy(self) -> None:
         """Close everything and reap the keeper; before Exited this kills the tree."""
         self.close()
+        self._uncouple()
         self._close_pipes()
         if self._ctl is not None:
             self._ctl.close()
@@ -219,6 +254,39 @@ class JobProcess:
                 left -= sum(len(event.data) for event in read if isinstance(event, Output))
         return events
 
+    def _uncouple(self) -> None:
+        if self._coupling is not None:
+            self._coupling.close()
+            self._coupling = None
+
+    def _read_answers(self) -> list[Event]:
+        """Take the answers that are there; what a call has printed comes before its own."""
+        assert self._coupling is not None
+        events: list[Event] = []
+        try:
+            for answer in self._coupling.read():
+                if answer.header is not None:
+                    packet = channel.Packet(answer.header, answer.body, [])
+                    events += [*self._drain_pipes(), outcome_in(packet)]
+                    self._go_on()
+                elif events and isinstance(values := events[-1], Values):
+                    values.run_s.append(answer.run_s)
+                    values.payloads.append(answer.body)
+                else:
+                    events.append(Values([answer.run_s], [answer.body]))
+        except ValueError:  # the user's code wrote to our pipe: believe its exit only
+            self._uncouple()
+            self.close()
+        return events
+
+    def _go_on(self) -> None:
+        """Let the next call of a train begin: what the last one printed is read."""
+        if self._job is not None:
+            try:
+                channel.send(self._job, {"go": True})
+            except OSError:
+                pass  # it is ending, which its keeper tells
+
     def _read_job(self) -> list[Event]:
         assert self._job is not None
         try:
@@ -266,9 +334,23 @@ class JobProcess:
         self._ctl = None
         self.exited = True
         last = self._keeper_killed() if packet is None else self._exit_of(packet.header)
+        if self._coupling is not None:
+            events += self._rest_of_train(self._coupling)
         events += self._drain_pipes()
         self._close_pipes()
         return [*events, *self._late_outcome(), last]
+
+    def _rest_of_train(self, coupling: Coupling) -> list[Event]:
+        """What its calls had answered, and how many of them never began."""
+        events: list[Event] = []
+        while more := self.read_answers():
+            events += more
+        not_begun = coupling.take_back()
+        if current := coupling.current:
+            job_id, attempt = current
+            self._late += f"{job_id}-{attempt}"
+        self._uncouple()
+        return [*events, NotBegun(not_begun)]
 
     def _late_outcome(self) -> list[Event]:
         """The answer of a run whose body had closed our socket, if there is one."""

@@ -57,6 +57,12 @@ class Measured:
         """Take a peak that somebody kept; 0 if nobody did."""
         self.peak_bytes = max(self.peak_bytes, peak_bytes)
 
+    def take_account(self, peak_bytes: int, *, on_host: bool) -> None:
+        """Take a peak of which somebody kept account."""
+        self.take_peak(peak_bytes)
+        # What the kernel says at the end has the interpreter in it that became a command.
+        self.seen |= bool(peak_bytes) and not on_host
+
     def take_counters(self, counters: Counters) -> None:
         """Take what its frameworks counted, right after a look at its memory.
 

@@ -14,7 +14,7 @@ from grn_zmq.lifelock import is_held
 from grn_zmq.peaks import reset_peak
 
 from .devices.device import Tree
-from .jobevents import Event, Run
+from .jobevents import Event, Packet, Run
 from .jobprocess import JobProcess
 from .launcher import Launcher
 from .proctree import descendants, resident_bytes
@@ -65,6 +65,25 @@ class Pool:
             self._commands.add(key)
         self._processes[key].feed(run)
         self._register(key)
+
+    def feed_train(self, key: int, run: Run, packet: Packet) -> None:
+        self._processes[key].feed_train(run, packet)
+        self._register(key)
+
+    def take_back(self, key: int) -> int:
+        if key not in self:
+            return 0
+        taken = self._processes[key].take_back()
+        self._register(key)
+        return taken
+
+    def answers(self, key: int) -> list[Event]:
+        """What calls of a train have answered by now."""
+        if key not in self:
+            return []
+        events = self._processes[key].read_answers()
+        self._register(key)
+        return events
 
     def signal(self, key: int, signum: int) -> None:
         self._processes[key].signal(signum)

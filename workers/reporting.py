@@ -1,13 +1,13 @@
 """What a worker tells of its device, and how often it looks at it. Pure."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final
 
 from grn_zmq import wire
 from grn_zmq.records import DeviceProcess, Use
 
-from .events import Level
+from .events import Elsewhere, Level
 from .runs import ActiveRun
 
 HEARTBEAT_S: Final = 1.0
@@ -67,6 +67,28 @@ class Reporter:
             *(use.used_bytes - before.get((use.job_id, use.device), 0) for use in report.uses),
         ]
         return any(abs(change) * NOTABLE_PART >= self._total_bytes for change in changes)
+
+
+def take_elsewhere(found: Elsewhere, runs: Mapping[str, ActiveRun]) -> None:
+    """Take note of what another device of their leases shows of these."""
+    for job_id, used_bytes in found.by_job.items():
+        if active := runs.get(job_id):
+            own = job_id in found.seen
+            active.measured.take_use_elsewhere(found.device, used_bytes, own=own)
+
+
+def take(level: Level, runs: Mapping[str, ActiveRun], now: float, *, on_host: bool) -> None:
+    """Take note of what the device shows of these."""
+    for job_id, used_bytes in level.by_job.items():
+        if active := runs.get(job_id):
+            own = job_id in level.seen
+            active.measured.take_use(used_bytes, own=own)
+            # Host memory has no places: of each device a job has an equal part.
+            for one in active.run.devices[1:] if on_host else ():
+                active.measured.take_use_elsewhere(one.uuid, used_bytes, own=own)
+    for active in runs.values():
+        if active.began_at is not None:
+            active.measured.take_load(level.utilisation, now)
 
 
 def _uses(active: ActiveRun, level: Level) -> list[Use]:

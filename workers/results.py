@@ -64,6 +64,11 @@ def result_of_return(active: ActiveRun, returned: Returned, now: float) -> Resul
     )
 
 
+def plain_return(payload: bytes) -> Returned:
+    """Say that a function has returned a value, and nothing else."""
+    return Returned("succeeded", None, "", "", payload, reusable=True)
+
+
 def result_of_exit(active: ActiveRun, gone: Gone, now: float, *, on_host: bool) -> Result:
     """Say how an attempt ended whose process left without a word of its own."""
     if active.timed_out:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from grn_zmq.records import Leased, Result, Run
 
@@ -26,6 +26,20 @@ class Phase(StrEnum):
     ENDING = "ending"
 
 
+class Member(NamedTuple):
+    """One call of a train, and its place in it."""
+
+    place: int
+    job_id: str
+    attempt: int
+    number: int
+    payload: bytes
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.job_id, self.attempt
+
+
 @dataclass(slots=True)
 class ActiveRun:
     """One attempt in this worker's hands.
@@ -33,7 +47,8 @@ class ActiveRun:
     `result` is what the job process said; it is kept back until that process is proved
     gone, or clean enough to be used again. Only then is the memory free. `timed_out` says
     that it was asked to end because it ran too long; `unwatched` that nobody here can tell
-    when its caller ends, so the broker has to.
+    when its caller ends, so the broker has to; `told` that the broker knows of its start, which
+    of one that follows another is told only if it takes long.
     """
 
     run: Run
@@ -45,6 +60,7 @@ class ActiveRun:
     leaving: bool = False
     timed_out: bool = False
     unwatched: bool = False
+    told: bool = True
     deadline: float | None = None
     next_signal: int | None = None
     result: Result | None = None
@@ -114,6 +130,7 @@ class Process:
     idle_since: float | None = None
     kill_at: float | None = None
     function: str = ""
+    ready: bool = False
 
     def idle_for(self, now: float) -> float:
         """Seconds without a job; 0 while it has one or is being ended."""

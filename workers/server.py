@@ -5,7 +5,6 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -17,16 +16,15 @@ from grn_zmq.environments.catalogue import Catalogue
 from grn_zmq.errors import GrnError
 from grn_zmq.failpoints import failpoint
 from grn_zmq.paths import logs_directory
-from grn_zmq.records import DeviceFacts, Piece
+from grn_zmq.records import DeviceFacts
 
-from . import jobevents
 from .broker_link import BrokerLink
 from .core import WorkerCore
 from .devices.device import Device, DeviceInfo
+from .ears import Ears
 from .effects import Effect, Keep, Reply
 from .ending import LEAVING_GRACE_S, close
 from .environments import Environments
-from .events import Gone, Returned
 from .farewells import Farewells
 from .hands import Hands
 from .joblogs import JobLogs
@@ -35,12 +33,14 @@ from .pool import Pool
 from .pressure import Pressure
 from .sampler import Sampler
 from .spool import Spool
-from .spoollog import FinishRecord, StartRecord
+from .spoollog import FinishRecord, ReturnedRecord, StartRecord, TrainRecord
 
 # After a refusal, which may be over soon, and where an answer is long in coming.
 GREET_AGAIN_S: Final = 0.5
 UNANSWERED_S: Final = 10.0
 RETRY_S: Final = 0.01
+# Short calls that follow one another answer faster than one by one can be told.
+GATHER_S: Final = 0.001
 SPOOL_AGAIN_S: Final = 1.0
 # After the grace of the jobs themselves, what is left is killed.
 LEAVE_S: Final = 2.0
@@ -96,6 +96,15 @@ class WorkerServer:
             spool,
             self._logs,
             self._environments,
+        )
+        self._ears = Ears(
+            self,
+            self._link,
+            self._pool,
+            self._sampler,
+            self._logs,
+            self._environments,
+            self._farewells,
         )
         self._effects: list[Effect] = []
         self._greet_at = float("inf")
@@ -178,7 +187,7 @@ class WorkerServer:
             self._on_message(message)
         for event in self._pool.events(outputs=not self._link.full):
             quiet = False
-            self._on_event(event)
+            self._ears.hear(event)
         now = time.monotonic()
         self._farewells.look(now)
         if now >= self._sample_at(now):
@@ -207,6 +216,9 @@ class WorkerServer:
 
     def _wait(self) -> None:
         """Wait until there is something to do."""
+        if self._ears.values and self.core.trains.at_work:
+            time.sleep(GATHER_S)
+        self._ears.values = 0
         poller = zmq.Poller()
         for socket in (self._link.socket, self._link.monitor):
             if socket is not None:
@@ -216,7 +228,7 @@ class WorkerServer:
         for pidfd in self._farewells.filenos():
             poller.register(pidfd, zmq.POLLIN)
         now = time.monotonic()
-        next_at = min(self._sample_at(now), self._greet_at)
+        next_at = min(self._sample_at(now), self._greet_at, self.core.trains.next_at())
         wait_s = min(max(0.0, next_at - now), self._link.wait_s(now))
         if not self._link.idle:
             wait_s = min(wait_s, RETRY_S)
@@ -224,6 +236,7 @@ class WorkerServer:
 
     def _greet(self) -> None:
         failpoint("worker.greet")
+        self._uncouple()
         self._greet_at = time.monotonic() + UNANSWERED_S
         greeting, inventory = self.core.greet()
         self._link.greet(
@@ -240,6 +253,17 @@ class WorkerServer:
                 environments=self._environments.offers,
             )
         )
+
+    def _uncouple(self) -> None:
+        """Let nothing begin that the greeting does not list, and list all that has."""
+        if not self.core.trains.of_process:
+            return
+        self.do(self.core.trains.recall())
+        self._settle()
+        for key in list(self.core.trains.of_process):
+            for event in self._pool.answers(key):
+                self._ears.hear((key, event))
+        self._settle()
 
     def _on_message(self, message: wire.Message) -> None:
         match message:
@@ -278,70 +302,6 @@ class WorkerServer:
         elif message.reason == "greet-first":
             self._greet()
 
-    def _on_event(self, event: tuple[int, jobevents.Event] | str) -> None:
-        if isinstance(event, str):
-            self.do(self.core.caller_gone(event, time.monotonic()))
-            return
-        key, what = event
-        match what:
-            case jobevents.Output(stream, data):
-                self._output(key, stream, data)
-            case jobevents.Outcome():
-                self._on_outcome(key, what)
-            case jobevents.Exited():
-                self._on_exited(key, what)
-            case jobevents.Ready():
-                self._sampler.accounted_bytes(key)  # of processes that had this pid before
-
-    def _output(self, key: int, stream: str, data: bytes) -> None:
-        if active := self.core.run_in(key):
-            run = active.run
-            self._link.say(Piece(run.job_id, run.attempt, stream, data))
-            self._logs.write(run.job_id, stream, data)
-            active.hear(data, stream)
-
-    def _on_outcome(self, key: int, outcome: jobevents.Outcome) -> None:
-        looked = self.sample()  # the last look while its memory is still there
-        of_device = looked and self._device.info.kind == "nvml"
-        self._pool.keeps(key, outcome.kept_bytes)
-        returned = Returned(
-            outcome="succeeded" if outcome.outcome == "succeeded" else "failed",
-            exit_status=outcome.exit_status,
-            error_type="JobExited" if outcome.outcome == "exited" else outcome.error_type,
-            error_text=outcome.error_text
-            or (f"exited with status {outcome.exit_status}" if outcome.exit_status else ""),
-            payload=outcome.body,
-            reusable=outcome.clean
-            and self._pool.is_alone(key)
-            and self._sampler.kept_little(key),
-            asked_bytes=outcome.asked_bytes,
-            counters=outcome.counters if of_device else None,
-            peak_bytes=self._sampler.accounted_bytes(key),
-            error_bases=outcome.error_bases,
-            token=outcome.token,
-        )
-        self.do(self.core.returned(key, returned, time.monotonic()))
-        if (process := self.core.processes.get(key)) and process.idle_since is not None:
-            self._pool.reset_peak(key)  # what it once had is not what it keeps
-
-    def _on_exited(self, key: int, exited: jobevents.Exited) -> None:
-        gone = self._sampler.gone(key, exited)
-        self._pool.destroy(key)
-        active = self.core.run_in(key)
-        answered = active is not None and active.result is not None
-        farewell = self._environments.leave(key, by_force=exited.status != 0 and not answered)
-        then = partial(self._on_gone, key, exited, gone)
-        self._farewells.begin(farewell, time.monotonic(), then)
-
-    def _on_gone(self, key: int, exited: jobevents.Exited, gone: Gone) -> None:
-        process = self.core.processes.get(key)
-        self.sample()  # tell the broker what became free before it decides
-        now = time.monotonic()
-        if process and process.job_id and exited.error_text:
-            self.do(self.core.launch_failed(key, exited.error_text, now))
-        else:
-            self.do(self.core.gone(key, gone, now))
-
     def sample(self) -> bool:
         """Look at the device, and say whether it could be read."""
         self._sampled_at = time.monotonic()
@@ -363,10 +323,13 @@ class WorkerServer:
         while self._effects:
             effects, self._effects = self._effects, []
             records = [one.record for one in effects if isinstance(one, Keep)]
-            starts = any(isinstance(one, StartRecord) for one in records)
-            finishes = [one for one in records if isinstance(one, FinishRecord)]
+            starts = any(isinstance(one, StartRecord | TrainRecord) for one in records)
+            finishes = [
+                one for one in records if isinstance(one, FinishRecord | ReturnedRecord)
+            ]
             for finish in finishes:
-                self._logs.end(finish.result.job_id)
+                if isinstance(finish, FinishRecord):
+                    self._logs.end(finish.result.job_id)
             if finishes:
                 failpoint("worker.result")
             kept = not records or self._spool.write(records)

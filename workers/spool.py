@@ -20,7 +20,20 @@ from grn_zmq.paths import make_private
 from grn_zmq.records import Result
 
 from . import spoollog
-from .spoollog import Attempt, DropRecord, FinishRecord, Record, StartRecord
+from .marks import SUFFIX, Marks, read_marks
+from .spoollog import (
+    Attempt,
+    DropRecord,
+    DropsRecord,
+    Finish,
+    FinishRecord,
+    Left,
+    Record,
+    ReturnedRecord,
+    Start,
+    StartRecord,
+    TrainRecord,
+)
 
 # A log of which less than half is still needed is written anew from this size on.
 ROTATE_BYTES: Final = 8 << 20
@@ -55,9 +68,10 @@ class Spool:
         _remove(directory.glob("late-*"))
         self._old = [path for path in directory.iterdir() if _INCARNATION.fullmatch(path.name)]
         self.earlier = {path.name[:32] for path in self._old}
-        self.left = spoollog.outstanding(_read_all(self._old))
-        self._starts: dict[Attempt, StartRecord] = dict(self.left.interrupted)
-        self._results: dict[Attempt, FinishRecord] = dict(self.left.results)
+        self.marks = Marks(directory, incarnation)
+        self.left = Left()
+        self._starts: dict[Attempt, Start] = {}
+        self._results: dict[Attempt, Finish] = {}
         self.why = ""
 
     @property
@@ -68,8 +82,13 @@ class Spool:
     def begin(self) -> None:
         """Carry over what is still needed to a log of our own, and remove the old ones.
 
-        Only once nothing of the earlier incarnations lives: their names go with their logs.
+        Only once nothing of the earlier incarnations lives: their names go with their logs,
+        and how far their trains came is known only then.
         """
+        self.left = spoollog.outstanding(_read_all(self._old))
+        self._starts |= self.left.interrupted
+        self._results |= self.left.results
+        self._old += self._directory.glob(f"*{SUFFIX}")
         self._renew()
 
     def write(self, records: Sequence[Record]) -> bool:
@@ -82,14 +101,26 @@ class Spool:
         """
         for record in records:
             self._note(record)
-        written = self._renew() if self._fd < 0 else self._append(records)
+        written = self._can_mark(records)
+        written = written and (self._renew() if self._fd < 0 else self._append(records))
         if not written:
             for record in records:
-                if isinstance(record, StartRecord):
-                    self._starts.pop(spoollog.attempt_of(record), None)
+                if isinstance(record, StartRecord | TrainRecord):
+                    for attempt in spoollog.attempts_in(record):
+                        self._starts.pop(attempt, None)
         elif self._size > self._rotate_at:
             self._rotate()
         return written
+
+    def _can_mark(self, records: Sequence[Record]) -> bool:
+        """Have a page at hand for each train, on which it is told how far that came."""
+        try:
+            for record in records:
+                if isinstance(record, TrainRecord):
+                    self.marks.slot(record.slot)
+        except OSError as error:
+            return self._failed(error)
+        return True
 
     def retry(self) -> bool:
         """See whether it can be written again, with all that could not be before."""
@@ -107,24 +138,41 @@ class Spool:
 
     def late_file(self, job_id: str, attempt: int) -> Path:
         """Where a job process leaves its answer if its body closed our socket."""
-        return self._directory / f"late-{job_id}-{attempt}"
+        return Path(f"{self.late_files}{job_id}-{attempt}")
+
+    @property
+    def late_files(self) -> str:
+        """The beginning of the names of all these."""
+        return str(self._directory / "late-")
 
     def close(self) -> None:
         """Let the next worker in."""
         self._let_go()
+        self.marks.close()
         os.close(self._lock)
 
     def _note(self, record: Record) -> None:
-        attempt = spoollog.attempt_of(record)
+        attempts = spoollog.attempts_in(record)
         match record:
-            case StartRecord():
-                self._starts[attempt] = record
-            case FinishRecord():
-                self._starts.pop(attempt, None)
-                self._results[attempt] = record
-            case DropRecord():
-                self._starts.pop(attempt, None)
-                self._results.pop(attempt, None)
+            case StartRecord() | TrainRecord():
+                self._starts |= dict.fromkeys(attempts, record)
+                return
+            case FinishRecord() | ReturnedRecord():
+                self._results |= dict.fromkeys(attempts, record)
+            case DropRecord() | DropsRecord():
+                for attempt in attempts:
+                    self._results.pop(attempt, None)
+        for attempt in attempts:
+            self._starts.pop(attempt, None)
+
+    def _needed(self) -> list[Record]:
+        """All that is to be answered for; of what is in columns, only those rows."""
+        starts = {id(one): one for one in self._starts.values()}
+        results = {id(one): one for one in self._results.values()}
+        return [
+            *(spoollog.part_of(one, self._starts) for one in starts.values()),
+            *(spoollog.part_of(one, self._results) for one in results.values()),
+        ]
 
     def _append(self, records: Iterable[Record]) -> bool:
         records = list(records)
@@ -150,8 +198,7 @@ class Spool:
         self._let_go()
 
     def _rotate(self) -> None:
-        needed: list[Record] = [*self._starts.values(), *self._results.values()]
-        if sum(len(spoollog.encode(one)) for one in needed) * 2 < self._size:
+        if sum(len(spoollog.encode(one)) for one in self._needed()) * 2 < self._size:
             self._renew()
         else:
             self._rotate_at = 2 * self._size  # to look at all of it again pays only then
@@ -162,8 +209,7 @@ class Spool:
             self._old.append(self._path)
             self._let_go()
         self._number += 1
-        needed: list[Record] = [*self._starts.values(), *self._results.values()]
-        data = b"".join(map(spoollog.encode, needed))
+        data = b"".join(map(spoollog.encode, self._needed()))
         try:
             failpoint("worker.spool-write")
             _write_file(self._path, data)
@@ -217,7 +263,9 @@ def _remove(paths: Iterable[Path]) -> None:
 
 def _read_all(paths: Iterable[Path]) -> Iterable[Record]:
     for path in paths:
-        yield from spoollog.decode(path.read_bytes())
+        marks = read_marks(path.parent, path.name[:32])
+        for record in spoollog.decode(path.read_bytes()):
+            yield spoollog.begun_part(record, marks)
 
 
 def _write_all(fd: int, data: bytes) -> None:

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,12 +17,34 @@ from grn_zmq.context import Context
 from grn_zmq.discovery import Address, BrokerLock
 from grn_zmq.paths import find_places, state_directory
 from grn_zmq.records import AttemptId, Blob, Leased, Result, Run
-from tests.builders import HOST_0, MIB, a_run
+from grn_zmq.tails import Tail
+from tests.builders import HOST_0, MIB, a_run, an_id
 from tests.waiting import PATIENCE, until
 from workers.spool import spool_directory
 
 DEVICE = f"host:0of1/{1000 * MIB}of{1000 * MIB}"
 M = TypeVar("M")
+
+
+class Ends(dict[str, Any]):
+    """By job id: the value or the result of a call, or None if it was given back."""
+
+    def hear(self, message: wire.Message) -> None:
+        match message:
+            case wire.Returned():
+                for job_id, data in zip(message.job_ids, message.payloads, strict=True):
+                    self._note(job_id, payload.load_value(data))
+            case wire.Finished():
+                for one in message.results:
+                    plain = one.outcome == "succeeded" and not one.token
+                    self._note(one.job_id, payload.load_value(one.payload) if plain else one)
+            case wire.GivenBack():
+                for attempt in message.attempts:
+                    self._note(attempt.job_id, None)
+
+    def _note(self, job_id: str, end: Any) -> None:
+        assert job_id not in self or type(self[job_id]) is type(end), "ended in two ways"
+        self[job_id] = end
 
 
 class ScriptedBroker:
@@ -87,6 +109,43 @@ class ScriptedBroker:
         self.send(wire.Blobs(tuple(blobs)))
         self.assign(call)
         return call
+
+    def give_train(
+        self, first: int, function: Callable[..., Any], arguments: list[Any], **run: Any
+    ) -> list[str]:
+        """Assign calls that follow one another, and what they need; give their job ids."""
+        blob = payload.dump_function(function)
+        context = Context.capture().to_bytes()
+        blobs = [Blob(payload.digest(one), one) for one in (blob, context)]
+        payloads = [payload.dump_arguments((one,), {}).joined() for one in arguments]
+        numbers = range(first, first + len(arguments))
+        ids = tuple(map(an_id, numbers))
+        tail = Tail(ids[1:], (1,) * len(ids[1:]), tuple(numbers[1:]), tuple(payloads[1:]))
+        head = a_run(
+            first,
+            function=blobs[0].digest,
+            context=blobs[1].digest,
+            payload=payloads[0],
+            tail=tail,
+            **run,
+        )
+        self.send(wire.Blobs(tuple(blobs)))
+        self.assign(head)
+        return list(ids)
+
+    def ends_of(self, ids: Collection[str], seconds: float = 20.0) -> Ends:
+        """How each of these ended, or that it was given back; until all have."""
+        ends = Ends()
+        deadline = time.monotonic() + seconds * PATIENCE
+        while not ends.keys() >= set(ids):
+            left_s = deadline - time.monotonic()
+            assert left_s > 0, f"nothing of {len(set(ids) - ends.keys())} of them"
+            if self._router.poll(int(left_s * 1000) + 1):
+                self._peer, *frames = self._router.recv_multipart()
+                message = wire.decode(frames)
+                self.heard.append(message)
+                ends.hear(message)
+        return ends
 
     def result(self) -> Result:
         """The next result that is handed over."""

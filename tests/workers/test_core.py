@@ -259,12 +259,12 @@ def test_a_process_that_could_not_be_started_fails_its_run() -> None:
 def test_a_process_that_speaks_out_of_turn_changes_nothing() -> None:
     core = a_worker()
     assign(core, a_run(1))
-    core.returned(1, a_return(), now=1.0)
+    result = result_in(core.returned(1, a_return(), now=1.0))
 
     (note,) = core.returned(1, a_return(outcome="failed"), now=2.0)
 
     assert isinstance(note, Note)
-    assert core.unrecorded[an_id(1), 1].outcome == "succeeded"
+    assert core.unrecorded[an_id(1), 1] == result
 
 
 def test_the_peak_and_being_seen_are_kept_for_the_result() -> None:

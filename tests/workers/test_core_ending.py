@@ -19,7 +19,6 @@ from tests.workers.acting import (
     result_in,
     welcome,
 )
-from workers.core import IDLE_S, REPEAT_S
 from workers.effects import (
     Close,
     Kill,
@@ -29,8 +28,9 @@ from workers.effects import (
     UnwatchCaller,
     WatchCaller,
 )
-from workers.ending import KILL_AGAIN_S, LEAVE_S
+from workers.ending import IDLE_S, KILL_AGAIN_S, LEAVE_S
 from workers.events import Gone
+from workers.unrecorded import REPEAT_S
 
 GRACE_S = a_run(1).grace_s
 

@@ -22,10 +22,10 @@ from tests.workers.acting import (
     welcome,
     written,
 )
-from workers.core import REPEAT_S
 from workers.effects import Keep, Launch, Note, Reply, SetAside, Signal, WatchCaller
 from workers.events import Gone
 from workers.spoollog import DropRecord, FinishRecord, Left, StartRecord
+from workers.unrecorded import REPEAT_S
 
 RESULT = FinishRecord(False, a_result(5))
 START = StartRecord(an_id(6), 2, detached=True)
