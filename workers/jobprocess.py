@@ -31,7 +31,7 @@ from .jobevents import (
 )
 from .keepers import Keeper
 
-# Large pipes spare the worker most wake-ups; the kernel may refuse (a limit per user).
+# Large pipes spare the worker most wake-ups, if the kernel allows them.
 PIPE_BYTES: Final = 1024 * 1024
 READ_BYTES: Final = 256 * 1024
 # A keeper that was told to end, or has said it does, needs milliseconds.

@@ -286,7 +286,7 @@ def test_no_parcel_of_a_dead_client_goes_while_a_job_of_it_goes_on() -> None:
     assert not [one for one in effects if isinstance(one, DiscardOf)]
 
 
-@pytest.mark.parametrize("protocol", [3, 4])
+@pytest.mark.parametrize("protocol", [wire.PROTOCOL_BEFORE, wire.PROTOCOL])
 def test_f53_a_client_of_this_protocol_and_the_one_before_is_answered_in_its_words(
     protocol: int,
 ) -> None:
@@ -309,7 +309,7 @@ def _is_ended(effect: object) -> bool:
     return isinstance(effect, Send) and isinstance(effect.message, wire.Ended)
 
 
-@pytest.mark.parametrize("protocol", [2, 5])
+@pytest.mark.parametrize("protocol", [wire.PROTOCOL_BEFORE - 1, wire.PROTOCOL + 1])
 def test_f53_a_client_of_any_other_protocol_is_refused(protocol: int) -> None:
     machine = Machine()
 
