@@ -100,6 +100,7 @@ class BrokerServer:
         self._after_commit: list[Discard | DiscardOf | DiscardLog | Hook] = []
         self._sends: list[Send] = []
         self._telling = Telling()
+        self._notes: list[Note] = []
         self._watching = Watching()
         self._unseen = Unseen()
         self._trimming = Trimming()
@@ -283,7 +284,7 @@ class BrokerServer:
                 case Send():
                     self._sends.append(effect)
                 case Note():
-                    self._telling.tell(effect)
+                    self._notes.append(effect)
                 case Watch(name, pid):
                     self._watching.watch(name, pid)
                 case Unwatch(name):
@@ -315,6 +316,9 @@ class BrokerServer:
             outbox.flush()
         if effects or sends:
             failpoint("broker.sent")
+        notes, self._notes = self._notes, []
+        for note in notes:  # nobody need wait for these
+            self._telling.tell(note)
 
     def _commit(self) -> None:
         batch = self.core.take_batch()

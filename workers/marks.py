@@ -63,4 +63,4 @@ def read_marks(directory: Path, incarnation: str) -> dict[int, tuple[int, int]]:
     except OSError:
         return {}
     pages = [data[at : at + MARK_BYTES] for at in range(0, len(data), MARK_BYTES)]
-    return {slot: mark_in(page) for slot, page in enumerate(pages) if any(page[:8])}
+    return {slot: mark_in(page) for slot, page in enumerate(pages)}

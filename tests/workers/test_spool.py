@@ -1,5 +1,6 @@
 """The spool: what was written is there after a crash, and a full disk loses nothing."""
 
+import mmap
 import os
 import resource
 import signal
@@ -7,15 +8,26 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from grn_zmq import traincalls
+from grn_zmq.traincalls import MARK_BYTES
 from tests.builders import a_result, an_id
 from workers import spool as spool_module
 from workers import spoollog
 from workers.spool import Spool, spool_directory
-from workers.spoollog import DropRecord, FinishRecord, Record, StartRecord
+from workers.spoollog import (
+    DropRecord,
+    DropsRecord,
+    FinishRecord,
+    Record,
+    ReturnedRecord,
+    StartRecord,
+    TrainRecord,
+)
 
 ATTEMPT = (an_id(1), 1)
 
@@ -284,3 +296,77 @@ def test_f25_a_second_worker_waits_until_the_first_is_gone(directory: Path) -> N
     assert second.stdout.readline() == "mine\n"
     assert second.wait(10) == 0
     second.stdout.close()
+
+
+def a_train(*numbers: int, train: int = 1, slot: int = 0) -> TrainRecord:
+    ids = tuple(map(an_id, numbers))
+    return TrainRecord(False, slot, train, tuple(range(len(ids))), ids, (1,) * len(ids))
+
+
+def returned(*numbers: int) -> ReturnedRecord:
+    count = len(numbers)
+    ids, values = tuple(map(an_id, numbers)), (b"value",) * count
+    return ReturnedRecord(False, ids, (1,) * count, (0.1,) * count, values, 5, 0.0, True)
+
+
+def mark(spool: Spool, train: int, begun: int, slot: int = 0) -> None:
+    """What a job process does before each call."""
+    page = mmap.mmap(spool.marks.slot(slot), MARK_BYTES, offset=slot * MARK_BYTES)
+    memoryview(page).cast("Q")[0] = traincalls.mark(train, begun)
+
+
+def kill(opened: Opened) -> Spool:
+    """The next incarnation of one that had no time to tidy up."""
+    path = opened.directory / f"{opened.spool.incarnation}.marks"
+    marks = path.read_bytes()
+    opened.spool.close()
+    path.write_bytes(marks)
+    opened.spool = opened._open()
+    return opened.spool
+
+
+def test_of_a_train_only_what_has_begun_may_have_run(opened: Opened) -> None:
+    opened.spool.write([a_train(1, 2, 3, 4)])
+    mark(opened.spool, train=1, begun=3)
+    opened.spool.write([returned(1, 2)])
+
+    left = kill(opened).left
+
+    assert list(left.interrupted) == [(an_id(3), 1)]
+    assert {one: record.result.payload for one, record in left.results.items()} == {
+        (an_id(1), 1): b"value",
+        (an_id(2), 1): b"value",
+    }
+
+
+def test_a_train_of_which_nothing_has_begun_was_never_there(opened: Opened) -> None:
+    opened.spool.write([a_train(1, 2)])
+
+    assert kill(opened).left == spoollog.Left()
+
+
+def test_a_later_train_tells_that_the_one_before_was_over(opened: Opened) -> None:
+    opened.spool.write([a_train(1, 2, train=1)])
+    mark(opened.spool, train=1, begun=1)
+    opened.spool.write([returned(1)])
+    opened.spool.write([a_train(3, 4, train=2)])
+    mark(opened.spool, train=2, begun=1)
+
+    left = kill(opened).left
+
+    assert list(left.interrupted) == [(an_id(3), 1)]
+    assert list(left.results) == [(an_id(1), 1)]
+
+
+def test_a_new_log_has_of_columns_only_what_is_needed(opened: Opened) -> None:
+    opened.spool.write([a_train(1, 2, 3)])
+    mark(opened.spool, train=1, begun=2)
+    opened.spool.write([returned(1), DropsRecord((an_id(1),), (1,))])
+    opened.spool.retry()
+
+    (log,) = opened.directory.glob("*.log")
+    (record,) = spoollog.decode(log.read_bytes())
+    assert record == replace(a_train(2, 3), places=(1, 2)), (
+        "places are those of the whole train"
+    )
+    assert list(kill(opened).left.interrupted) == [(an_id(2), 1)]

@@ -15,7 +15,7 @@ import pytest
 from grn_zmq import wire
 from grn_zmq.records import AttemptId
 from tests.waiting import until
-from tests.workers.stage import Bench, Ends, lives, read_when_there
+from tests.workers.stage import Bench, Ends, ScriptedBroker, lives, read_when_there
 
 pytestmark = pytest.mark.e2e
 
@@ -278,3 +278,25 @@ def test_a_greeting_lists_the_current_one_and_those_that_have_ended(
     assert states == dict.fromkeys(ids[:100], "finished") | {ids[100]: "running"}
     bench.broker.send(wire.End(bench.broker.epoch, "kill", (AttemptId(ids[100], 1),)))
     recorded(bench, bench.broker.ends_of(ids[:101]))
+
+
+def test_a_train_outlives_its_broker_as_far_as_it_had_come(
+    bench: Bench, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "pid")
+    ids = bench.broker.give_train(
+        next(_numbers), lambda n: hold_at(n, path), list(range(400)), devices=bench.devices
+    )
+    read_when_there(tmp_path / "pid")
+
+    bench.broker.close()
+    bench.broker = ScriptedBroker(epoch=2)
+
+    greet = bench.broker.welcome()
+    states = {one.job_id: one.state for one in greet.inventory}
+    assert states == dict.fromkeys(ids[:100], "finished") | {ids[100]: "running"}
+    ends = bench.broker.ends_of(ids[:100])
+    assert [ends[one] for one in ids[:100]] == list(range(100))
+    bench.broker.send(wire.End(bench.broker.epoch, "kill", (AttemptId(ids[100], 1),)))
+    ends |= bench.broker.ends_of(ids[100:101])
+    recorded(bench, ends)
