@@ -220,13 +220,3 @@ def test_blobs_go_when_neither_client_nor_job_needs_them() -> None:
     machine.say(b"other", a_hello(901))
     machine.say(b"other", wire.Clean((an_id(1),)))
     assert len(machine.core.book.blobs) == 0
-
-
-def test_calls_that_differ_in_id_and_payload_alone_are_as_many_jobs() -> None:
-    machine = Machine()
-
-    machine.say(CLIENT, wire.Calls(a_spec(9), (an_id(1), an_id(2)), (b"one", b"two")))
-
-    (accepted,) = machine.sent(wire.Accepted)
-    assert accepted.jobs == (Numbered(an_id(1), 1), Numbered(an_id(2), 2))
-    assert [machine.core.book.jobs[an_id(n)].payload_bytes for n in (1, 2)] == [3, 3]
