@@ -21,6 +21,10 @@ IDLE_SAMPLE_S: Final = 0.25
 YOUNG_SAMPLE_S: Final = 0.04
 YOUNG_FOR_S: Final = 60.0
 COST_PART: Final = 0.018
+# Where more jobs run than this, each was seen alone before or is small: all devices of a machine
+# are looked at, and that together must stay below a tenth of a core.
+MANY: Final = 8
+MOST_SAMPLE_S: Final = 0.5
 # Of the processes on a device: more than fit on a screen, and a report stays small.
 MOST_LISTED: Final = 64
 
@@ -124,6 +128,8 @@ def sample_s(
     Args:
         cost_s: What a look takes of a core, with all that belongs to it.
     """
+    if len(runs) > MANY:
+        return min(MOST_SAMPLE_S, max(SAMPLE_S, cost_s / (COST_PART / 2)))
     if any(one.run.young and one.ran_s(now) < YOUNG_FOR_S for one in runs):
         return min(SAMPLE_S, max(YOUNG_SAMPLE_S, cost_s / COST_PART))
     return SAMPLE_S if runs or processes else IDLE_SAMPLE_S

@@ -12,7 +12,14 @@ from tests.builders import MIB, a_run, an_attempt
 from tests.workers.acting import EPOCH, a_level, a_return, a_worker, assign, replies, result_in
 from workers.core import WorkerCore
 from workers.events import Gone, Level
-from workers.reporting import IDLE_SAMPLE_S, SAMPLE_S, YOUNG_FOR_S, YOUNG_SAMPLE_S
+from workers.reporting import (
+    IDLE_SAMPLE_S,
+    MANY,
+    MOST_SAMPLE_S,
+    SAMPLE_S,
+    YOUNG_FOR_S,
+    YOUNG_SAMPLE_S,
+)
 from workers.runs import LAST_WORDS_BYTES
 
 TORCH_TEXT = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0"
@@ -126,6 +133,16 @@ def test_a_dear_look_is_taken_less_often_but_often_enough() -> None:
 
     assert 0.001 / core.sample_s(0.0, 0.001) < 0.02
     assert core.sample_s(0.0, 0.005) == SAMPLE_S
+
+
+def test_very_many_jobs_are_looked_at_as_often_as_that_stays_cheap() -> None:
+    core = a_worker()
+    for number in range(1, MANY + 2):
+        assign(core, a_run(number, young=True))
+
+    assert core.sample_s(0.0, 0.0001) == SAMPLE_S
+    assert 0.0015 / core.sample_s(0.0, 0.0015) < 0.01
+    assert core.sample_s(0.0, 1.0) == MOST_SAMPLE_S
 
 
 def test_l12_what_an_exception_asked_for_is_told_with_an_out_of_memory() -> None:
