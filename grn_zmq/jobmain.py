@@ -23,7 +23,6 @@ from . import caps, channel, frameworks, jobstate, keeper
 from .imported import Imported
 from .jobcall import answer_of, cap_of, flush, freshen, leave, teach_multiprocessing
 from .jobenv import JobEnvironment, texts_in
-from .jobtrain import run_train
 from .placeholders import fill_words
 
 if TYPE_CHECKING:
@@ -86,13 +85,15 @@ class JobSide:
         elif packet.header["kind"] == "command":
             self.run_command(packet)
         elif "train" in packet.header:
+            from .jobtrain import run_train
+
             run_train(self, packet)
         else:
             self.run_call(packet)
 
     def set_up(self, packet: channel.Packet) -> None:
         """Take over the client's context; what fails is told by the first run."""
-        from . import answers, payload  # noqa: F401  (so that they are in the baseline)
+        from . import answers, jobtrain, payload  # noqa: F401  (they are in the baseline)
         from .context import Context
 
         try:
