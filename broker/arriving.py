@@ -200,6 +200,7 @@ def _is_like(first: Job, other: Job | None) -> bool:
             and other.session == first.session
             and other.device == first.device
             and other.predicted_bytes == first.predicted_bytes
+            and other.attempt == first.attempt
         )
     )
 

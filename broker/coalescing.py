@@ -17,6 +17,7 @@ _ITEMS: Final[dict[type, str]] = {
 }
 # Values and what was printed may be large, and a message has a limit.
 _MOST_BYTES: Final = 4 << 20
+_MOST_ITEMS: Final = 1000
 
 
 def coalesced(sends: Sequence[Send]) -> list[Send]:
@@ -30,14 +31,15 @@ def coalesced(sends: Sequence[Send]) -> list[Send]:
 def _joined(sends: list[Send]) -> list[Send]:
     found: list[Send] = []
     group: list[Send] = []
-    size = 0
+    count = size = 0
     for send in sends:
-        size += _size(send.message)
-        full = len(group) >= wire.MAX_JOBS_PER_MESSAGE or size > _MOST_BYTES
+        more, larger = _count(send.message), _size(send.message)
+        full = count + more > _MOST_ITEMS or size + larger > _MOST_BYTES
         if group and (full or not _fits(group[0], send)):
             found.append(_together(group))
-            group, size = [], _size(send.message)
+            group, count, size = [], 0, 0
         group.append(send)
+        count, size = count + more, size + larger
     return [*found, _together(group)]
 
 
@@ -58,6 +60,11 @@ def _together(group: list[Send]) -> Send:
     items = tuple([item for one in group for item in getattr(one.message, _ITEMS[kind])])
     fixed = (first.message.epoch,) if isinstance(first.message, wire.Recorded) else ()
     return Send(first.peer, kind(*fixed, items), (), first.protocol)
+
+
+def _count(message: wire.Message) -> int:
+    items = _ITEMS.get(type(message))
+    return len(getattr(message, items)) if items else 1
 
 
 def _size(message: wire.Message) -> int:

@@ -126,7 +126,7 @@ class Finishing:
         types = {
             self._book.jobs[job_id].spec.job_type
             for job_id in worker.leads
-            if self._book.jobs[job_id].state is State.RUNNING
+            if self._may_run(self._book.jobs[job_id])
         }
         effects: list[Effect] = []
         for job_type in sorted(types):
@@ -136,6 +136,11 @@ class Finishing:
                 effects.append(Note("quarantined: it kills its workers", facts, "error"))
                 effects += self._end_quarantined(job_type, now)
         return effects
+
+    @staticmethod
+    def _may_run(job: Job) -> bool:
+        """Of short calls that follow each other it is not told which one runs."""
+        return job.state is State.RUNNING or (job.train is not None and not job.rides)
 
     def _blame(self, death: Death) -> None:
         self._book.poison.blame(death)

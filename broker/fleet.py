@@ -206,9 +206,13 @@ class Fleet:
         worker = self._book.workers.get(job.worker)
         if worker is None or job.state is not State.ASSIGNED:
             return []
+        riders = list(job.train.riders.values()) if job.train and not job.rides else []
+        effects: list[Effect] = []
+        for one in reversed(riders):  # they were to travel with it, and have not
+            effects += self._finishing.give_back(one, "not handed over: placed again", now)
         job.unstarted += 1
         outcome = outcome_without_result(job, now, "JobNotStarted", why)
-        return self._book.end(job, Step.RAISE, outcome, now)
+        return [*effects, *self._book.end(job, Step.RAISE, outcome, now)]
 
     def _job_of(self, worker: Worker, job_id: str, attempt: int) -> Job | None:
         """The job behind a worker's message, if the worker still speaks for its attempt."""

@@ -15,6 +15,8 @@ FIRST_CREDITS: Final = 16
 MOST_CREDITS: Final = 255
 # After a train of which most came back, its like are placed one by one for so long.
 DOUBT_S: Final = 10.0
+# Kinds of job that are remembered; it costs little to learn it anew.
+MOST_KEYS: Final = 8192
 
 
 @dataclass(slots=True, eq=False)
@@ -40,6 +42,9 @@ class Credits:
 
     def went_well(self, key: Key) -> None:
         """All of a train ran where it was sent: the next may be longer."""
+        if len(self._credits) > MOST_KEYS:
+            self._credits.clear()
+            self._doubted_until.clear()
         self._credits[key] = min(MOST_CREDITS, 2 * self._credits.get(key, FIRST_CREDITS) + 1)
 
     def came_back(self, key: Key, now: float) -> None:

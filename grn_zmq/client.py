@@ -201,6 +201,8 @@ class Client:
         job_id = pending.job_id
         known = self.pending.setdefault(job_id, pending)
         if known is pending:
+            if self._hearing.endings.owes(job_id):  # else it would seem to be on its way
+                self.send(wire.Received((job_id,)))
             self.send(wire.Attach((job_id,)))
         return known
 

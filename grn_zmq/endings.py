@@ -52,6 +52,10 @@ class Endings:
             self._client.sending.send_aside(wire.Received(part))
         self._received.clear()
 
+    def owes(self, job_id: str) -> bool:
+        """Whether the end of this job is still to be acknowledged."""
+        return job_id in self._received
+
     def forget_received(self) -> None:
         """The connection is gone: the next broker tells again what was not acknowledged."""
         self._received.clear()

@@ -157,16 +157,18 @@ class WorkerCore:
                 effects += self._keep(active)
         if missing:
             effects += self.tell(wire.Want(tuple(sorted(missing))))
-        return [*effects, *self._decline(refused)]
+        tails = [effect for run in refused for effect in self.trains.refuse(run)]
+        return [*effects, *tails, *self._decline(refused, coupled=False)]
 
     def _is_alive(self, job_id: str) -> bool:
         return job_id in self.runs or job_id in self.trains.of_job
 
-    def _decline(self, runs: Collection[Run]) -> list[Effect]:
+    def _decline(self, runs: Collection[Run], *, coupled: bool = True) -> list[Effect]:
         if not runs:
             return []
-        effects = [effect for run in runs for effect in self.trains.forget(run)]
-        for run in runs:
+        effects: list[Effect] = []
+        for run in runs if coupled else ():
+            effects += self.trains.forget(run)
             if self._attempt(run.job_id, run.attempt):
                 del self.runs[run.job_id]
         why = self.declining or ("leaving" if self.leaving else "an attempt of it is here")
@@ -232,7 +234,7 @@ class WorkerCore:
 
     def launch_failed(self, key: int, reason: str, now: float) -> list[Effect]:
         """The job process could not even be started."""
-        given_back = self.trains.gone(key)
+        given_back = self.trains.gone(key, now, fed=False)
         process = self.processes.pop(key)
         active = self.runs[process.job_id]
         result = result_of(active, now, "failed", "JobNotStarted", reason)
@@ -253,7 +255,8 @@ class WorkerCore:
         unwanted = returned.token if result.token != returned.token else ""
         effects: list[Effect] = [*began, *([Discard(unwanted)] if unwanted else [])]
         train = self.trains.of_process.get(key)
-        if returned.reusable and active.run.reuse and not active.asked_to_end:
+        passes = active.leaving and self.trains.goes_on(key)  # its own was heard late
+        if returned.reusable and active.run.reuse and (passes or not active.asked_to_end):
             effects += self.finish(active, result, now)
             if train is None:
                 return [*effects, *self.make_idle(key, now)]
@@ -274,7 +277,7 @@ class WorkerCore:
 
     def gone(self, key: int, gone: Gone, now: float) -> list[Effect]:
         """A job process has ended, and its tree is dead: now its memory is free."""
-        given_back = self.trains.gone(key)
+        given_back = self.trains.gone(key, now)
         process = self.processes.pop(key, None)
         active = self.runs.get(process.job_id) if process and process.job_id else None
         if active is None:

@@ -80,6 +80,7 @@ class TakeBack:
     """
 
     process: int
+    packet: int
     slot: int = 0
     if_begun: tuple[int, int] | None = None
 

@@ -144,6 +144,8 @@ class Hands:
 
     def _take_back(self, effect: TakeBack) -> None:
         now, key = time.monotonic(), effect.process
+        if self._core.trains.is_over(key, effect.packet):
+            return  # its calls have ended meanwhile, and others were fed
         if effect.if_begun and self._spool.marks.read(effect.slot) < effect.if_begun:
             self._core.trains.not_begun(key, now)
             return

@@ -267,14 +267,17 @@ class JobProcess:
             for answer in self._coupling.read():
                 if answer.header is not None:
                     packet = channel.Packet(answer.header, answer.body, [])
-                    events += [*self._drain_pipes(), outcome_in(packet)]
-                    self._go_on()
+                    outcome = outcome_in(packet)
+                    events += [*self._drain_pipes(), outcome]
+                    if outcome.clean:
+                        self._go_on()
                 elif events and isinstance(values := events[-1], Values):
                     values.run_s.append(answer.run_s)
                     values.payloads.append(answer.body)
                 else:
                     events.append(Values([answer.run_s], [answer.body]))
         except ValueError:  # the user's code wrote to our pipe: believe its exit only
+            events.append(NotBegun(self._coupling.take_back()))
             self._uncouple()
             self.close()
         return events
@@ -345,6 +348,8 @@ class JobProcess:
         events: list[Event] = []
         while more := self.read_answers():
             events += more
+        if self._coupling is None:
+            return events
         not_begun = coupling.take_back()
         if current := coupling.current:
             job_id, attempt = current

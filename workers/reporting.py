@@ -21,7 +21,7 @@ IDLE_SAMPLE_S: Final = 0.25
 YOUNG_SAMPLE_S: Final = 0.04
 YOUNG_FOR_S: Final = 60.0
 COST_PART: Final = 0.018
-# Where more jobs run than this, each was seen alone before or is small: all devices of a machine
+# Where more jobs run than this, each was seen alone before or is small: all devices of a host
 # are looked at, and that together must stay below a tenth of a core.
 MANY: Final = 8
 MOST_SAMPLE_S: Final = 0.5

@@ -207,6 +207,7 @@ class WorkerServer:
         if news is False:
             logger.warning("the broker is gone; jobs go on")
             self.core.fence.close()
+            self.do(self.core.trains.recall())  # a greeting is to be short
             self._greet_at = float("inf")
         if news or time.monotonic() >= self._greet_at:
             self._greet()

@@ -39,6 +39,8 @@ class Train:
     asked: bool = False
     closing: bool = False
     ends: dict[Attempt, str] = field(default_factory=dict)
+    # How often its process was given calls: an order about an earlier packet is void.
+    packets: int = 0
 
     @property
     def record(self) -> TrainRecord:
@@ -66,6 +68,7 @@ class Train:
                 break
             packet.append(self.waiting.popleft())
         self.fed.extend(packet)
+        self.packets += 1
         self.sealed = self.asked = False
         return tuple(packet)
 

@@ -174,7 +174,11 @@ class Trains:
             return [*effects, *self._core.make_idle(train.process, now)]
         if train.waiting[0].job_id not in self._core.runs:
             self._make_current(train, None, now)
-        return effects if self._core.leaving else [*effects, self._feed(train)]
+        if self._core.leaving:
+            return effects
+        effects.append(self._feed(train))
+        wanted = any(one.key in train.ends for one in train.fed)
+        return [*effects, *(self._take_back(train) if wanted else [])]
 
     def _make_current(self, train: Train, before: ActiveRun | None, now: float) -> None:
         assert train.process is not None
@@ -263,7 +267,7 @@ class Trains:
         if train.process is None or train.asked or train.sealed or not train.fed:
             return []
         train.asked = True
-        return [TakeBack(train.process)]
+        return [TakeBack(train.process, train.packets)]
 
     def not_begun(self, key: int, now: float) -> None:
         """The current call of a process has not even begun: look again later."""
@@ -290,14 +294,37 @@ class Trains:
         train.waiting = deque(one for one in train.waiting if one.job_id != run.job_id)
         return self._give_back_waiting(train)
 
-    def gone(self, key: int) -> list[Effect]:
-        """A job process is gone, and with it its current call: the rest is given back."""
+    def gone(self, key: int, now: float, *, fed: bool = True) -> list[Effect]:
+        """A job process is gone, and with it its current call; what waited is given back.
+
+        Whatever else of it was fed may have run: the kernel has told of those that did not.
+
+        Args:
+            fed: Whether anything came to the process at all.
+        """
         train = self.of_process.pop(key, None)
         if train is None:
             return []
-        rest = [one for one in (*train.fed, *train.waiting) if one.job_id in self.of_job]
         current = self._core.processes[key].job_id
-        return self._given_back([one for one in rest if one.job_id != current])
+        begun = [one for one in train.fed if one.job_id != current]
+        back = [one for one in train.waiting if one.job_id != current]
+        if not fed:
+            begun, back = [], [*begun, *back]
+        effects = self._given_back([one for one in back if one.job_id in self.of_job])
+        for member in [one for one in begun if one.job_id in self.of_job]:
+            active = ActiveRun(train.run_of(member), Phase.RUNNING, now, key)
+            self._core.runs[member.job_id] = active
+            effects += self.told(active, now)
+            effects += self._core.finish(active, result_of(active, now, "killed"), now)
+        return effects
+
+    def refuse(self, run: Run) -> list[Effect]:
+        """This run is not taken, and so is nothing that was to follow it."""
+        attempts = list(map(AttemptId, run.tail.job_ids, run.tail.attempts))
+        effects: list[Effect] = []
+        for some in parts(attempts, wire.MAX_JOBS_PER_MESSAGE):
+            effects += self._core.tell(wire.GivenBack(self._core.epoch, some))
+        return effects
 
     def _give_back_waiting(self, train: Train) -> list[Effect]:
         """Give back all that waits, but for one whose start was told: that begins."""
@@ -331,7 +358,7 @@ class Trains:
             elif train.process is not None:
                 train.asked = True
                 begun = (train.number, train.fed[0].place + 1)
-                effects.append(TakeBack(train.process, train.slot, begun))
+                effects.append(TakeBack(train.process, train.packets, train.slot, begun))
         return effects
 
     def next_at(self) -> float:
@@ -339,6 +366,8 @@ class Trains:
         return min(map(self._due, self.of_process.values()), default=float("inf"))
 
     def _due(self, train: Train) -> float:
+        if self._core.leaving:
+            return float("inf")
         if train.sealed:
             return train.since + GIVE_BACK_S if train.waiting else float("inf")
         if train.asked or not train.fed:
@@ -351,6 +380,11 @@ class Trains:
     def at_work(self) -> bool:
         """Whether calls of any are in a job process."""
         return any(one.fed for one in self.of_process.values())
+
+    def is_over(self, key: int, packet: int) -> bool:
+        """Whether another packet was fed since; what is to be ended of it is asked for anew."""
+        train = self.of_process.get(key)
+        return train is not None and train.packets != packet
 
     def goes_on(self, key: int) -> bool:
         """Whether another call follows the current one in this process, as far as is known."""

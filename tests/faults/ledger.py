@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from broker.changes import KeptJob
+from broker.members import Members
+from broker.trainloading import TrainReader
 from tests.waiting import processes_marked
 
 # How a job may end without having been asked to, if a process that had it was killed.
@@ -93,7 +96,15 @@ def outcomes_in(state: Path) -> list[tuple[str, str]]:
     """How the jobs ended that the broker keeps now."""
     query = "SELECT job_id, outcome FROM outcomes JOIN jobs USING (number)"
     with closing(sqlite3.connect(f"file:{state}?mode=ro", uri=True)) as database:
-        return list(database.execute(query))
+        alone = list(database.execute(query))
+        ends = [one.end for one in of_trains(database) if one.end is not None]
+    return [*alone, *((one.job_id, one.outcome.outcome) for one in ends)]
+
+
+def of_trains(database: sqlite3.Connection) -> list[KeptJob]:
+    """The jobs that the broker keeps together."""
+    reader = TrainReader(database, Members())
+    return [job for row in reader.trains() for job in reader.jobs(row, 0.0, lambda *_: 0.0)]
 
 
 class Checker:
@@ -165,6 +176,14 @@ class Checker:
                 self._story(ids.get(number, f"#{number}")).live = live
             for number, word in database.execute("SELECT number, outcome FROM outcomes"):
                 self._story(ids.get(number, f"#{number}")).outcomes.append(word)
+            together = of_trains(database)
+        for job in together:
+            story = self._story(job.new.spec.job_id)
+            story.rows += 1
+            if job.life is not None:
+                story.live = job.life.state
+            if job.end is not None:
+                story.outcomes.append(job.end.outcome.outcome)
 
     def verdict(self, also: Collection[str] = ()) -> Verdict:
         """Judge; `also` are the ends that the injected fault may cause, such as `lost`."""
