@@ -157,8 +157,8 @@ class WorkerCore:
                 effects += self._keep(active)
         if missing:
             effects += self.tell(wire.Want(tuple(sorted(missing))))
-        tails = [effect for run in refused for effect in self.trains.refuse(run)]
-        return [*effects, *tails, *self._decline(refused, coupled=False)]
+        effects += [effect for run in refused for effect in self.trains.refuse(run)]
+        return [*effects, *self._decline(refused, coupled=False)]
 
     def _is_alive(self, job_id: str) -> bool:
         return job_id in self.runs or job_id in self.trains.of_job
@@ -377,11 +377,7 @@ class WorkerCore:
         reporting.take_elsewhere(found, self.runs)
 
     def sampled(self, level: Level, now: float) -> list[Effect]:
-        """Take note of what the device shows; tell the broker what matters.
-
-        While attempts are declined nothing is told, so that the broker, hearing nothing,
-        gives this device no more.
-        """
+        """Take note of what the device shows; tell the broker, unless attempts are declined."""
         reporting.take(level, self.runs, now, on_host=self.on_host)
         if self.declining or not self.fence.welcomed:
             return []

@@ -30,11 +30,10 @@ from .jobevents import (
     outcome_in,
 )
 from .keepers import Keeper
+from .pipes import new_pipe
 
-# Large pipes spare the worker most wake-ups, if the kernel allows them.
-PIPE_BYTES: Final = 1024 * 1024
 READ_BYTES: Final = 256 * 1024
-# A keeper that was told to end, or has said it does, needs milliseconds.
+# A keeper that ends needs milliseconds.
 REAP_S: Final = 5.0
 
 Learn = Callable[[Mapping[object, object]], None]
@@ -219,13 +218,8 @@ class JobProcess:
         return True
 
     def _make_pipe(self, stream: Stream) -> int:
-        """Make a pipe, watch its near end, return the far one (it must block)."""
-        near, far = os.pipe()
-        os.set_blocking(near, False)
-        try:
-            fcntl.fcntl(near, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-        except OSError:
-            pass
+        """Make a pipe, watch its near end, return the far one."""
+        near, far = new_pipe()
         self._pipes[near] = stream
         return far
 
@@ -348,9 +342,7 @@ class JobProcess:
         events: list[Event] = []
         while more := self.read_answers():
             events += more
-        if self._coupling is None:
-            return events
-        not_begun = coupling.take_back()
+        not_begun = coupling.take_back() if self._coupling else 0
         if current := coupling.current:
             job_id, attempt = current
             self._late += f"{job_id}-{attempt}"

@@ -9,57 +9,27 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import Final, Protocol
+from typing import Final
 
 from grn_zmq import wire
 from grn_zmq.batches import parts
-from grn_zmq.records import AttemptId, Result, Run
+from grn_zmq.records import AttemptId, Run
 from grn_zmq.tails import NO_TAIL
 
 from . import ending
 from .effects import Effect, FeedTrain, Keep, Note, TakeBack
-from .events import Returned
 from .results import plain_return, result_of
-from .runs import ActiveRun, Member, Phase, Processes
-from .spoollog import Attempt, DropsRecord, ReturnedRecord
+from .runs import ActiveRun, Member, Phase
+from .spoollog import Attempt, DropsRecord
 from .surroundings import begun_of
 from .train import Train, can_lead, records_of
+from .traincore import Core
 from .unrecorded import returned_of
 
 # A call that takes longer is a run like any other: its start is told, its output is live.
 LIVE_S: Final = 0.05
 # Whoever waits behind a call that takes longer than this is better off elsewhere.
 GIVE_BACK_S: Final = 0.25
-
-
-class Core(Protocol):
-    """What trains need of the worker's core."""
-
-    runs: dict[str, ActiveRun]
-    processes: Processes
-
-    @property
-    def leaving(self) -> bool:
-        """Whether the worker is about to end."""
-
-    @property
-    def epoch(self) -> int:
-        """Of the broker that counts."""
-
-    def tell(self, message: wire.FromWorker) -> list[Effect]:
-        """Say this, if anybody hears it."""
-
-    def finish(self, active: ActiveRun, result: Result, now: float) -> list[Effect]:
-        """An attempt has ended."""
-
-    def make_idle(self, key: int, now: float) -> list[Effect]:
-        """A job process has nothing to do."""
-
-    def returned(self, key: int, returned: Returned, now: float) -> list[Effect]:
-        """The function of the current call has ended."""
-
-    def answer_for(self, record: ReturnedRecord, now: float) -> None:
-        """Keep these until they are recorded."""
 
 
 class Trains:
