@@ -16,9 +16,9 @@ from . import jobs
 DEVICE: Final = "2GiB"
 # A job that is only waited for need not be measured alone before the next of its type.
 SMALL: Final = "16MiB"
-# Options under which a worker has one job at a time and none in advance, as for GPUs. There
-# is no prefetching yet, so every job is such a job.
-NO_PREFETCH: Final[dict[str, Any]] = {}
+# Options under which a worker has one job at a time and none in advance, as for GPUs: what has
+# a limit of its own never follows another.
+NO_PREFETCH: Final[dict[str, Any]] = {"time_limit": 3600}
 
 
 class Ours:
