@@ -101,7 +101,7 @@ def _import_own() -> None:
 
     import cloudpickle  # noqa: F401
 
-    from . import answers, context, payload  # noqa: F401
+    from . import answers, context, jobtrain, payload  # noqa: F401
 
 
 def _import(name: str) -> str:
