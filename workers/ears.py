@@ -105,6 +105,8 @@ class Ears:
         active = self._core.run_in(key)
         if active is None or active.run.young or not self._core.on_host:
             return False
+        if self._pool.is_forked(key):
+            return False  # pages that it copied of those it shares are in no counter of its own
         kept_bytes = outcome.peak_bytes - self._pool.baseline_bytes(key)
         grown = outcome.peak_bytes - outcome.before_bytes > NEGLIGIBLE_BYTES
         if grown or not (outcome.clean and outcome.alone) or kept_bytes > KEPT_BYTES["host"]:

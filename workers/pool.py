@@ -126,6 +126,10 @@ class Pool:
         """It has files mapped for its next run: that is nobody's need."""
         self._processes[key].keeps(kept_bytes)
 
+    def is_forked(self, key: int) -> bool:
+        """Whether it shares memory with the process that it was forked from."""
+        return self._processes[key].forked
+
     def baseline_bytes(self, key: int) -> int:
         return 0 if key in self._commands else self._processes[key].baseline_bytes
 
