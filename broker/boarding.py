@@ -4,7 +4,6 @@ All that they share is done once. Whatever is special about one of them, it is t
 goes the way of every other job.
 """
 
-import math
 from typing import Final
 
 from grn_zmq import wire
@@ -143,7 +142,7 @@ class Boarding:
         train_s = self._settings.train_s
         by_time = int(train_s / max(duration_s, train_s / MOST_CREDITS))
         able = sum(not one.suspect for one in self._book.workers.values())
-        fair = math.ceil(len(waiting) / max(1, able))
+        fair = len(waiting) // max(1, able)
         return min(by_time, fair, self.credits.of(job.key, now))
 
 

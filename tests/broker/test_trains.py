@@ -112,8 +112,17 @@ def test_a_train_is_divided_among_the_workers_that_are_there() -> None:
     machine.say(CLIENT, calls(*range(1, 11)))
 
     first, second = machine.runs()[-2:]
-    assert len(first.tail) == 5
+    assert len(first.tail) == 4
     assert len(second.tail) == 2
+
+
+def test_nobody_rides_where_another_worker_has_room() -> None:
+    machine = a_machine(1000, 1000)
+
+    machine.say(CLIENT, calls(1, 2))
+
+    assert machine.devices(1, 2) == ["host:0", "host:1"]
+    assert [len(run.tail) for run in machine.runs()[-2:]] == [0, 0]
 
 
 def test_values_are_told_in_columns_and_the_lease_goes_to_the_next() -> None:
