@@ -28,7 +28,7 @@ import weakref
 from collections.abc import Iterable
 from typing import Final, NoReturn
 
-from . import channel, jobmain, keeper
+from . import channel, jobmain, jobstate, keeper
 from .frameworks import quietly
 from .imported import UNSAFE, file_of, loaded, shared_roots
 from .jobcall import flush
@@ -143,7 +143,7 @@ class _Watch:
         opened = {fd: file for fd, file in _open_files().items() if fd not in self._files}
         if opened:
             return f"it opens {', '.join(sorted(opened.values()))}"
-        if _has_children():
+        if jobstate.has_children():
             return "it starts a process"
         return _dangerous_threads()
 
@@ -156,14 +156,6 @@ def _open_files() -> dict[int, str]:
         except OSError:
             pass  # the one that the list was read by
     return found
-
-
-def _has_children() -> bool:
-    try:
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
-        return False
-    return True
 
 
 def _dangerous_threads() -> str:
